@@ -1,0 +1,163 @@
+//! What a session tells its outputs, in order. Every output is a subscriber of the same events.
+
+use std::{sync::Arc, time::Duration};
+
+use wire::recording::RecordingReport;
+
+use crate::{
+    approval::Mode,
+    message::{Block, ToolCall, Usage},
+    model::ModelError,
+    tool::Display,
+};
+
+/// One step of a session.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// A turn begins.
+    TurnStarted(Arc<SessionInfo>),
+    /// A model call begins.
+    ModelStarted,
+    /// The answer grew.
+    Text(String),
+    /// The reasoning grew.
+    Thought(String),
+    /// A model call ended and its response is recorded. Blocks in the order of the response.
+    ModelEnded {
+        /// The whole response; may be partial where the turn was cancelled.
+        blocks: Arc<[Block]>,
+        /// Tokens of this call.
+        usage: Option<Usage>,
+    },
+    /// A model call is tried again.
+    Retrying {
+        /// The try that failed, from 1.
+        attempt: u32,
+        /// The wait before the next.
+        wait: Duration,
+        /// What went wrong.
+        error: ModelError,
+    },
+    /// A running tool says something.
+    ToolProgress {
+        /// The call's id.
+        call_id: String,
+        /// The text.
+        text: String,
+    },
+    /// A tool call ended and its result is recorded.
+    ToolEnded {
+        /// The call.
+        call: ToolCall,
+        /// What the model is told.
+        text: String,
+        /// What a person is shown.
+        display: Display,
+        /// How it ended.
+        status: ToolStatus,
+        /// How long it ran.
+        duration: Duration,
+    },
+    /// Something a person should read once; one line.
+    Warning(String),
+    /// A turn ended.
+    TurnEnded(Box<TurnSummary>),
+}
+
+/// How a tool call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolStatus {
+    /// It did what it was asked.
+    Success,
+    /// It failed.
+    Error,
+    /// A mode, or somebody who was asked, refused it.
+    Denied,
+    /// The turn was cancelled.
+    Cancelled,
+}
+
+/// What is known of a session when a turn begins.
+#[derive(Debug, Clone)]
+pub struct SessionInfo {
+    /// The session.
+    pub session_id: String,
+    /// The project root.
+    pub cwd: String,
+    /// Names of the tools on offer.
+    pub tools: Vec<&'static str>,
+    /// The model's name.
+    pub model: String,
+    /// The approval mode.
+    pub mode: Mode,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone)]
+pub struct TurnSummary {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The last answer's text; may be partial or empty.
+    pub answer: String,
+    /// Wall time of the turn.
+    pub duration: Duration,
+    /// Wall time of its model calls.
+    pub duration_api: Duration,
+    /// Model round trips of the turn.
+    pub n_round_trips: u32,
+    /// Tokens of the session so far.
+    pub usage: Usage,
+    /// Calls that were refused, of the session so far.
+    pub denials: Arc<[ToolCall]>,
+    /// Totals of the session so far.
+    pub stats: Stats,
+    /// The record's level after the settle (R13).
+    pub recording: RecordingReport,
+}
+
+/// How the work of a turn ended.
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// The model is done.
+    Success,
+    /// A model call failed.
+    ModelFailed(ModelError),
+    /// `--max-session-turns` was reached.
+    TurnLimit(u32),
+    /// `--max-tool-calls` was reached.
+    ToolCallLimit(u32),
+    /// `--max-wall-time` was reached.
+    WallTimeLimit(Duration),
+    /// The person, or a signal, ended it.
+    Cancelled,
+    /// Recording is required and the first record could not be saved; the model was not called (B6).
+    RecordingRequired,
+}
+
+/// Totals for `stats`.
+#[derive(Debug, Clone, Default)]
+pub struct Stats {
+    /// Model calls.
+    pub n_requests: u64,
+    /// Of these, failed.
+    pub n_request_errors: u64,
+    /// Per tool: name, calls, successes, failures, milliseconds.
+    pub tools: Vec<ToolStats>,
+    /// Lines added by edits.
+    pub n_lines_added: u64,
+    /// Lines removed by edits.
+    pub n_lines_removed: u64,
+}
+
+/// Totals of one tool.
+#[derive(Debug, Clone)]
+pub struct ToolStats {
+    /// The tool's name.
+    pub name: String,
+    /// Calls.
+    pub n_calls: u64,
+    /// Calls that did what they were asked.
+    pub n_success: u64,
+    /// Milliseconds of all calls.
+    pub duration_ms: u64,
+}

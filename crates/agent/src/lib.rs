@@ -1,0 +1,11 @@
+//! The agent: configuration and subscriptions, model providers, tools, and the turn loop that owns a
+//! session.
+//!
+//! It knows no terminal, no ACP and no HTTP serving. Environment, home, clock and current directory
+//! come in as values.
+
+pub mod approval;
+pub mod event;
+pub mod message;
+pub mod model;
+pub mod tool;

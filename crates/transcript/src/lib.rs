@@ -1,0 +1,6 @@
+//! Writes, reads and checks one session's JSONL file.
+//!
+//! It knows no turn, no model and no user interface. After its first failed write a recorder stops
+//! for good, and what is on disk stays a valid prefix.
+
+pub mod record;

@@ -1,0 +1,13 @@
+//! The words spoken between processes.
+//!
+//! This crate knows no IO, no clock, no runtime and no disk path: it holds what two programs must
+//! agree on (message shapes, words of a notice, limits) and pure code over it.
+
+pub mod limits;
+pub mod recording;
+pub mod sse;
+pub mod stream_json;
+pub mod words;
+
+/// The version of Qwen Code whose formats are spoken.
+pub const QWEN_CODE_VERSION: &str = "0.24.4";

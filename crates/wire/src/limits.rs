@@ -1,0 +1,94 @@
+//! Every maximum of the product, with its unit and the reason for its size.
+
+use std::time::Duration;
+
+/// Bytes of records accepted but not yet written; beyond it `append` waits (B7).
+/// Large enough for a burst of big tool results, small enough to be forgotten on a laptop.
+pub const RECORDER_QUEUE_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes of records that wait while the transcript cannot be created (R4, B7).
+pub const RECORDER_WAITING_BYTES_MAX: usize = 16 << 20;
+
+/// How long `append` waits for room in a full queue before the recorder fails as `stalled` (B7).
+pub const APPEND_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// How long the model call waits for the user's prompt to be on disk (B7).
+pub const PROMPT_ON_DISK_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// How long a terminal result waits for the recorder's flush (R13, R14).
+pub const SETTLE_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// How long the process waits for the writer after the result (R13).
+pub const EXIT_WAIT_MAX: Duration = Duration::from_secs(3);
+
+/// How long `pending` stands before it is shown as a state of its own (B1).
+pub const PENDING_SHOWN_AFTER: Duration = Duration::from_millis(250);
+
+/// Bytes of one transcript line that the reader takes for a record; a longer one is damage.
+pub const TRANSCRIPT_LINE_BYTES_MAX: usize = 256 << 20;
+
+/// Bytes kept of a torn fragment that is cut at open (B3).
+pub const FRAGMENT_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of the local log of recording failures (B4).
+pub const LOCAL_LOG_BYTES_MAX: u64 = 1 << 20;
+
+/// Bytes of other records after which a title is written again, so that readers of the last
+/// 64 KiB find it (transcript format).
+pub const TITLE_ANCHOR_BYTES: u64 = 32 << 10;
+
+/// Bytes at each end of a transcript that a listing reads.
+pub const LISTING_WINDOW_BYTES: usize = 64 << 10;
+
+/// Bytes of one server-sent event, all its `data` lines together.
+pub const SSE_EVENT_BYTES_MAX: usize = 48 << 20;
+
+/// Bytes of one model response: text, thoughts and arguments together.
+pub const MODEL_RESPONSE_BYTES_MAX: usize = 64 << 20;
+
+/// Tool calls in one model response.
+pub const MODEL_TOOL_CALLS_MAX: usize = 128;
+
+/// Bytes of an error body that are read from a provider.
+pub const MODEL_ERROR_BODY_BYTES_MAX: usize = 64 << 10;
+
+/// Tries of one model call, the first included.
+pub const MODEL_ATTEMPTS_MAX: u32 = 5;
+
+/// Longest wait between two tries of a model call, whatever `Retry-After` says.
+pub const MODEL_RETRY_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Silence on a model stream after which it counts as cut.
+pub const MODEL_IDLE_WAIT_MAX: Duration = Duration::from_secs(300);
+
+/// Bytes of a tool result that the model is given.
+pub const TOOL_RESULT_BYTES_MAX: usize = 128 << 10;
+
+/// Bytes of a tool result in one `stream-json` message, cut with a marker.
+pub const STREAM_JSON_TOOL_RESULT_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of output of a shell command that are kept; the middle is dropped.
+pub const SHELL_OUTPUT_BYTES_MAX: usize = 256 << 10;
+
+/// Default and longest time of a shell command.
+pub const SHELL_TIME_DEFAULT: Duration = Duration::from_secs(120);
+/// See [`SHELL_TIME_DEFAULT`].
+pub const SHELL_TIME_MAX: Duration = Duration::from_secs(600);
+
+/// Bytes of a file that `read_file`, `edit` and `grep_search` take.
+pub const TOOL_FILE_BYTES_MAX: u64 = 32 << 20;
+
+/// Rows of a directory listing, a glob or a search that the model is given.
+pub const TOOL_ROWS_MAX: usize = 2_000;
+
+/// Bytes of a prompt piped to standard input.
+pub const STDIN_PROMPT_BYTES_MAX: usize = 8 << 20;
+
+/// How long a run with another prompt waits for the first piped byte.
+pub const STDIN_FIRST_BYTE_WAIT_MAX: Duration = Duration::from_millis(500);
+
+/// Session events waiting for one output; beyond it the turn waits for its reader.
+pub const OUTPUT_QUEUE_EVENTS_MAX: usize = 1_024;
+
+/// Files of one project that a listing looks at.
+pub const LISTING_FILES_MAX: usize = 100_000;

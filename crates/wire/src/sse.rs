@@ -1,0 +1,1 @@
+//! Decoder of server-sent events.

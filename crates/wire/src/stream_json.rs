@@ -1,0 +1,354 @@
+//! Messages of `--output-format json` and `stream-json`.
+//!
+//! Serialize-only; the order of the fields is the order on the wire. Absent means absent: no field
+//! here is written as `null` but `parent_tool_use_id` and `stop_reason`, as clients expect them.
+
+use serde::Serialize;
+use serde_json::{Value, value::RawValue};
+
+use crate::recording::{FaultClass, RecordingReport};
+
+/// One message: a line of `stream-json`, an element of the `json` array.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Message {
+    /// `system` messages.
+    System(System),
+    /// One kind of content of a model response.
+    Assistant(Assistant),
+    /// Results of tool calls.
+    User(User),
+    /// A partial message.
+    StreamEvent(StreamEvent),
+    /// The end of a turn.
+    Result(Box<TurnResult>),
+}
+
+/// A message of type `system`, told apart by `subtype`.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum System {
+    /// The start of a turn.
+    Init(Box<Init>),
+    /// Everything else: `session_recording_degraded`, `retry`, …
+    Other(SystemData),
+}
+
+/// `system/init`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Init {
+    /// Always `init`.
+    pub subtype: &'static str,
+    /// Unique id of the message.
+    pub uuid: String,
+    /// The session.
+    pub session_id: String,
+    /// The project root.
+    pub cwd: String,
+    /// Names of the tools offered to the model.
+    pub tools: Vec<String>,
+    /// MCP servers; none yet.
+    pub mcp_servers: Vec<Value>,
+    /// The model's name.
+    pub model: String,
+    /// `plan`, `default`, `auto-edit`, `auto` or `yolo`.
+    pub permission_mode: &'static str,
+    /// Slash commands that can be sent as prompts; none yet.
+    pub slash_commands: Vec<String>,
+    /// The version of Qwen Code whose format this is.
+    pub qwen_code_version: &'static str,
+    /// Sub-agents; none yet.
+    pub agents: Vec<String>,
+    /// The version of onrecord (our addition).
+    pub onrecord_version: &'static str,
+}
+
+/// A `system` message with a `data` object.
+#[derive(Debug, Clone, Serialize)]
+pub struct SystemData {
+    /// What it is about.
+    pub subtype: &'static str,
+    /// Unique id of the message.
+    pub uuid: String,
+    /// The session it is about.
+    pub session_id: String,
+    /// Always `null` at the top level.
+    pub parent_tool_use_id: Option<String>,
+    /// The payload.
+    pub data: Data,
+}
+
+/// Payloads of [`SystemData`].
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum Data {
+    /// `session_recording_degraded` (R12).
+    Degraded(Degraded),
+    /// Payloads without a shape of their own.
+    Other(Value),
+}
+
+/// Payload of `session_recording_degraded` (R12).
+#[derive(Debug, Clone, Serialize)]
+pub struct Degraded {
+    /// The session of the record that failed, never the current one.
+    pub session_id: String,
+    /// Always `write_failed`.
+    pub reason: &'static str,
+    /// One fixed text, see [`crate::words::DEGRADED_MESSAGE`].
+    pub message: &'static str,
+    /// The cause (our addition).
+    pub class: FaultClass,
+    /// The last record on disk; absent where there is none (our addition).
+    #[serde(rename = "lastRecordUuid", skip_serializing_if = "Option::is_none")]
+    pub last_record_uuid: Option<String>,
+}
+
+/// `assistant`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Assistant {
+    /// Unique id, the same as `message.id`.
+    pub uuid: String,
+    /// The session.
+    pub session_id: String,
+    /// The call of the sub-agent that speaks; `null` for the main one.
+    pub parent_tool_use_id: Option<String>,
+    /// The message.
+    pub message: AssistantMessage,
+}
+
+/// The `message` of [`Assistant`].
+#[derive(Debug, Clone, Serialize)]
+pub struct AssistantMessage {
+    /// The same as the outer `uuid`.
+    pub id: String,
+    /// Always `message`.
+    pub r#type: &'static str,
+    /// Always `assistant`.
+    pub role: &'static str,
+    /// The model's name.
+    pub model: String,
+    /// Blocks of one kind.
+    pub content: Vec<Block>,
+    /// `tool_use` where all blocks are calls, else `null`.
+    pub stop_reason: Option<&'static str>,
+    /// Tokens of the response.
+    pub usage: Usage,
+}
+
+/// A block of content.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Block {
+    /// Answer text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// Reasoning.
+    Thinking {
+        /// The text.
+        thinking: String,
+        /// The subject of the thought; may be empty.
+        signature: String,
+    },
+    /// A tool call.
+    ToolUse {
+        /// The call's id.
+        id: String,
+        /// The tool's name.
+        name: String,
+        /// The arguments, as the model gave them.
+        input: Box<RawValue>,
+    },
+    /// A tool's result (in `user` messages).
+    ToolResult {
+        /// The call's id.
+        tool_use_id: String,
+        /// Whether it failed.
+        is_error: bool,
+        /// What the model is told.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content: Option<String>,
+    },
+}
+
+/// Tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    /// Tokens of the prompt.
+    pub input_tokens: u64,
+    /// Tokens of the answer.
+    pub output_tokens: u64,
+    /// Tokens of the prompt that were cached; absent where not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_read_input_tokens: Option<u64>,
+    /// Sum as the provider gave it; absent where not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_tokens: Option<u64>,
+}
+
+/// `user`.
+#[derive(Debug, Clone, Serialize)]
+pub struct User {
+    /// Unique id of the message.
+    pub uuid: String,
+    /// The session.
+    pub session_id: String,
+    /// See [`Assistant::parent_tool_use_id`].
+    pub parent_tool_use_id: Option<String>,
+    /// The message.
+    pub message: UserMessage,
+}
+
+/// The `message` of [`User`].
+#[derive(Debug, Clone, Serialize)]
+pub struct UserMessage {
+    /// Always `user`.
+    pub role: &'static str,
+    /// Tool results.
+    pub content: Vec<Block>,
+}
+
+/// `stream_event`.
+#[derive(Debug, Clone, Serialize)]
+pub struct StreamEvent {
+    /// Unique id of the message.
+    pub uuid: String,
+    /// The session.
+    pub session_id: String,
+    /// See [`Assistant::parent_tool_use_id`].
+    pub parent_tool_use_id: Option<String>,
+    /// The event.
+    pub event: Partial,
+}
+
+/// The `event` of [`StreamEvent`].
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Partial {
+    /// A model response begins.
+    MessageStart {
+        /// Its head.
+        message: PartialMessage,
+    },
+    /// A block begins.
+    ContentBlockStart {
+        /// Position among the blocks of its `assistant` message.
+        index: usize,
+        /// The empty block.
+        content_block: Value,
+    },
+    /// A block grows.
+    ContentBlockDelta {
+        /// Position of the block.
+        index: usize,
+        /// What was added.
+        delta: Delta,
+    },
+    /// A block is complete.
+    ContentBlockStop {
+        /// Position of the block.
+        index: usize,
+    },
+    /// The model response is complete.
+    MessageStop,
+    /// A running tool says something.
+    ToolProgress {
+        /// The call's id.
+        tool_use_id: String,
+        /// The text.
+        content: String,
+    },
+    /// The goal feature's state; sent once, always idle.
+    GoalState {
+        /// `{v, goal, activity}`.
+        goal_state: Value,
+    },
+}
+
+/// Head of a message in [`Partial::MessageStart`].
+#[derive(Debug, Clone, Serialize)]
+pub struct PartialMessage {
+    /// The id that the first `assistant` message of this response will have.
+    pub id: String,
+    /// Always `assistant`.
+    pub role: &'static str,
+    /// The model's name.
+    pub model: String,
+    /// Always empty.
+    pub content: [(); 0],
+}
+
+/// What was added to a block.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Delta {
+    /// Answer text.
+    TextDelta {
+        /// The text.
+        text: String,
+    },
+    /// Reasoning.
+    ThinkingDelta {
+        /// The text.
+        thinking: String,
+    },
+    /// The arguments of a call, all at once.
+    InputJsonDelta {
+        /// The JSON text.
+        partial_json: String,
+    },
+}
+
+/// `result`.
+#[derive(Debug, Clone, Serialize)]
+pub struct TurnResult {
+    /// `success` or `error_during_execution`.
+    pub subtype: &'static str,
+    /// Unique id of the message.
+    pub uuid: String,
+    /// The session.
+    pub session_id: String,
+    /// Whether the work failed. Never because of the record (R26).
+    pub is_error: bool,
+    /// Milliseconds of the turn.
+    pub duration_ms: u64,
+    /// Milliseconds spent in model calls.
+    pub duration_api_ms: u64,
+    /// Model round trips.
+    pub num_turns: u32,
+    /// The answer; absent where the work failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+    /// Tokens of the session so far.
+    pub usage: Usage,
+    /// Calls that a policy or a person refused.
+    pub permission_denials: Vec<Denial>,
+    /// Totals, in `json` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stats: Option<Value>,
+    /// What went wrong; absent where nothing did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<ResultError>,
+    /// The record's level as the result is written (B1).
+    pub recording: RecordingReport,
+}
+
+/// A refused tool call.
+#[derive(Debug, Clone, Serialize)]
+pub struct Denial {
+    /// The tool's name.
+    pub tool_name: String,
+    /// The call's id.
+    pub tool_use_id: String,
+    /// Its arguments.
+    pub tool_input: Box<RawValue>,
+}
+
+/// The `error` of [`TurnResult`].
+#[derive(Debug, Clone, Serialize)]
+pub struct ResultError {
+    /// What a person reads.
+    pub message: String,
+}

@@ -1,0 +1,67 @@
+//! The words people read about their record. Every surface says the same (R11, R12, R24, B1).
+//!
+//! None of them holds a path, an errno or the text of an error (R28).
+
+use crate::recording::{FaultClass, RecordingReport, RecordingState};
+
+/// `data.reason` of the degraded message, and of every notification about it.
+pub const REASON_WRITE_FAILED: &str = "write_failed";
+
+/// `data.message` of `session_recording_degraded` (R12).
+pub const DEGRADED_MESSAGE: &str = "Recording of this session stopped: a write failed. Later messages of this session are not saved. Check disk space and permissions, then start a new session to record again.";
+
+/// The one line of text output (R11).
+pub const DEGRADED_LINE: &str = "Warning: recording of this session stopped after a failed write; later messages of this session are not saved. Check disk space and permissions, then start a new session to record again (`onrecord doctor` names the cause).";
+
+/// The line of a run that ends and could never create its transcript (B1).
+pub const NEVER_STARTED_LINE: &str = "Warning: nothing of this session was saved: its transcript could not be created. Check disk space and permissions (`onrecord doctor` names the cause).";
+
+/// The line of a run that ends before its record is confirmed (R13).
+pub const NOT_CONFIRMED_LINE: &str = "Warning: part of this session's record is not confirmed to be on disk; the writer did not finish in time.";
+
+/// The line of a run whose record failed after its result was printed (R13).
+pub const FAILED_SINCE_LINE: &str = "Warning: recording of this session failed after its result; part of it is not saved. Check disk space and permissions (`onrecord doctor` names the cause).";
+
+/// The line of a strict run whose record was lost (B6).
+pub const REQUIRED_BUT_LOST_LINE: &str = "Recording is required (--require-recording) and part of this session is not saved; check disk space and permissions (`onrecord doctor` names the cause).";
+
+/// The line of a run with `--no-chat-recording` that a person resumes from nowhere.
+pub const OFF_LINE: &str = "This session is not recorded (--no-chat-recording).";
+
+/// What a person can do about a class of fault; for the local `doctor` (B4).
+#[must_use]
+pub fn remedy(class: FaultClass) -> &'static str {
+    match class {
+        FaultClass::StorageFull => {
+            "free disk space (or inodes) on the file system of the data root"
+        }
+        FaultClass::Quota => "free space within your disk quota, or have it raised",
+        FaultClass::TooLarge => "raise the file size limit (`ulimit -f`), or start a new session",
+        FaultClass::ReadOnly => {
+            "remount the file system read-write, or point ONRECORD_HOME at a writable folder"
+        }
+        FaultClass::Permission => {
+            "make the data root writable for this user (owner, mode, immutable attribute)"
+        }
+        FaultClass::Gone => {
+            "the transcript was moved, replaced, cut or deleted while it was written; start a new session"
+        }
+        FaultClass::Io => "check the device (kernel log, SMART) before you trust it with more",
+        FaultClass::TooManyFiles => "raise the limit of open files (`ulimit -n`)",
+        FaultClass::Stalled => {
+            "the disk did not answer in time; check the device or the network file system"
+        }
+        FaultClass::Other => "see the error in the local log",
+    }
+}
+
+/// The last word about the record of a run that ends in `report`; `None` where all is well or was
+/// told before. `degraded` has had its own notice by then.
+#[must_use]
+pub fn end_line(report: &RecordingReport) -> Option<&'static str> {
+    match report.state {
+        RecordingState::NeverStarted => Some(NEVER_STARTED_LINE),
+        RecordingState::Pending => Some(NOT_CONFIRMED_LINE),
+        RecordingState::Saved | RecordingState::Degraded | RecordingState::Off => None,
+    }
+}

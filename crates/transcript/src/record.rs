@@ -40,6 +40,28 @@ pub enum Body {
     },
 }
 
+/// A session's name, as its last `custom_title` record says it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Title {
+    /// The name.
+    #[serde(rename = "customTitle")]
+    pub text: String,
+    /// Who gave it.
+    #[serde(rename = "titleSource", default)]
+    pub source: TitleSource,
+}
+
+/// Who named a session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TitleSource {
+    /// A person; also where a record does not say.
+    #[default]
+    Manual,
+    /// A program.
+    Auto,
+}
+
 /// `message` of a record.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Content {

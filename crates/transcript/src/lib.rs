@@ -3,4 +3,14 @@
 //! It knows no turn, no model and no user interface. After its first failed write a recorder stops
 //! for good, and what is on disk stays a valid prefix.
 
+mod damage;
+mod index;
+mod lines;
+mod loose;
+mod mend;
 pub mod record;
+mod scan;
+mod survey;
+
+pub mod reader;
+pub mod verify;

@@ -27,6 +27,8 @@ pub(crate) enum Mark {
     LoneSurrogate = 8,
     /// Is another record's parent.
     HasChild = 16,
+    /// Its envelope has to be looked for in the whole record.
+    Late = 32,
 }
 
 /// Where a record hangs.

@@ -7,7 +7,7 @@
 //! A parent that is missing leaves a gap that can be seen, and what was written before it stays in
 //! reach.
 
-use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
+use std::{fs::File, io, os::unix::fs::FileExt, path::Path, thread};
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -22,9 +22,12 @@ use crate::{
     lines::{self, WINDOW_BYTES},
     loose, mend,
     record::{Content, UsageMetadata},
-    scan::{Envelope, Parent, string},
+    scan::{Envelope, Fields, Parent, string},
     survey::{Link, Survey},
 };
+
+/// From here on, the memory that the records need takes longer to get than a thread to start.
+const TWO_THREADS_FROM_BYTES: u64 = 8 << 20;
 
 /// A session as its file tells it.
 #[derive(Debug)]
@@ -90,8 +93,12 @@ pub struct StoredToolResult {
 }
 
 impl Stored {
-    fn new(text: String, parts: Vec<Box<str>>, gap_before: bool) -> Option<Self> {
-        let envelope = Envelope::of(&text)?;
+    fn new(text: String, parts: Vec<Box<str>>, is_late: bool, gap_before: bool) -> Option<Self> {
+        let envelope = if is_late {
+            Envelope::of(&text)?
+        } else {
+            Envelope::from_fields(Fields::of_head(&text))?
+        };
         Some(Self {
             uuid: envelope.uuid.clone().into_owned(),
             parent_uuid: match &envelope.parent {
@@ -177,16 +184,20 @@ pub fn load(path: &Path) -> Result<Loaded, ReadError> {
 fn load_open(file: &File) -> io::Result<Loaded> {
     let survey = Survey::of(file)?;
     let chain = survey.chain();
-    let mut records = Vec::with_capacity(chain.len());
-    let mut places = Places::new(file);
-    for link in &chain {
-        let (text, parts) = texts(&survey, link, &mut places)?;
-        // It was a record a moment ago. Where it is none any more, the file is being changed from
-        // outside, and nothing in it can be relied on.
-        let stored = Stored::new(text, parts, link.gap_before)
-            .ok_or_else(|| io::Error::other("the transcript changed while it was read"))?;
-        records.push(stored);
-    }
+    let records = if survey.n_bytes < TWO_THREADS_FROM_BYTES {
+        stored(file, &survey, &chain)?
+    } else {
+        let (front, back) = chain.split_at(chain.len() / 2);
+        thread::scope(|scope| {
+            let back = scope.spawn(|| stored(file, &survey, back));
+            let mut records = stored(file, &survey, front)?;
+            let back = back
+                .join()
+                .map_err(|_| io::Error::other("a reader panicked"))?;
+            records.append(&mut back?);
+            Ok::<_, io::Error>(records)
+        })?
+    };
     Ok(Loaded {
         session_id: survey.session_id.as_deref().map(Into::into),
         n_damage: survey.damage.n_all(),
@@ -201,6 +212,22 @@ fn load_open(file: &File) -> io::Result<Loaded> {
         title: survey.title,
         damage: survey.damage.into_sorted(),
     })
+}
+
+/// The records of a stretch of the chain.
+fn stored(file: &File, survey: &Survey, chain: &[Link]) -> io::Result<Vec<Stored>> {
+    let mut places = Places::new(file);
+    let mut records = Vec::with_capacity(chain.len());
+    for link in chain {
+        let (text, parts) = texts(survey, link, &mut places)?;
+        let is_late = survey.index.is(link.number, Mark::Late);
+        // It was a record a moment ago. Where it is none any more, the file is being changed from
+        // outside, and nothing in it can be relied on.
+        let stored = Stored::new(text, parts, is_late, link.gap_before)
+            .ok_or_else(|| io::Error::other("the transcript changed while it was read"))?;
+        records.push(stored);
+    }
+    Ok(records)
 }
 
 /// The text of a record of the chain, and of its further parts.

@@ -9,7 +9,7 @@ use std::{borrow::Cow, fmt, ops::Range};
 use memchr::memmem;
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
+    de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
@@ -163,6 +163,9 @@ pub(crate) struct Fields<'a> {
     pub(crate) payload: Option<&'a RawValue>,
     pub(crate) tool_call_result: Option<&'a RawValue>,
     pub(crate) gap_before: Option<&'a RawValue>,
+    /// Whether something of the envelope stands behind something that may be long, where programs
+    /// usually put it before.
+    pub(crate) is_late: bool,
 }
 
 impl<'a> Fields<'a> {
@@ -170,23 +173,45 @@ impl<'a> Fields<'a> {
     pub(crate) fn of(text: &'a str) -> serde_json::Result<Self> {
         let mut fields = Self::default();
         let mut json = serde_json::Deserializer::from_str(text);
-        Filling(&mut fields).deserialize(&mut json)?;
+        let filling = Filling {
+            fields: &mut fields,
+            head_only: false,
+        };
+        filling.deserialize(&mut json)?;
         json.end()?;
         Ok(fields)
     }
 
     /// Of an object whose end may be missing: as far as it goes.
     pub(crate) fn of_beginning(text: &'a str) -> Self {
+        Self::as_far_as(text, false)
+    }
+
+    /// Of a record that is known to be whole and not [late](Self::is_late): its envelope, without
+    /// reading past what may be long.
+    pub(crate) fn of_head(text: &'a str) -> Self {
+        Self::as_far_as(text, true)
+    }
+
+    fn as_far_as(text: &'a str, head_only: bool) -> Self {
         let mut fields = Self::default();
         let mut json = serde_json::Deserializer::from_str(text);
+        let filling = Filling {
+            fields: &mut fields,
+            head_only,
+        };
         // Dropped: the end is missing by agreement; what came before it is what is wanted.
-        _ = Filling(&mut fields).deserialize(&mut json);
+        _ = filling.deserialize(&mut json);
         fields
     }
 }
 
 /// Fills the fields it is given, so that they are there even where the object ends too early.
-struct Filling<'f, 'a>(&'f mut Fields<'a>);
+struct Filling<'f, 'a> {
+    fields: &'f mut Fields<'a>,
+    /// End, with an error, before the first field that may be long.
+    head_only: bool,
+}
 
 impl<'a> DeserializeSeed<'a> for Filling<'_, 'a> {
     type Value = ();
@@ -204,8 +229,26 @@ impl<'a> Visitor<'a> for Filling<'_, 'a> {
     }
 
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        let fields = self.0;
+        let fields = self.fields;
+        let mut is_head = true;
         while let Some(key) = map.next_key::<Key>()? {
+            match key {
+                Key::Message | Key::UsageMetadata | Key::SystemPayload | Key::ToolCallResult => {
+                    is_head = false;
+                }
+                Key::Other | Key::Model | Key::GapBefore => {}
+                Key::Uuid
+                | Key::ParentUuid
+                | Key::SessionId
+                | Key::Timestamp
+                | Key::Type
+                | Key::Subtype
+                | Key::Cwd
+                | Key::GitBranch => fields.is_late |= !is_head,
+            }
+            if self.head_only && !is_head {
+                return Err(A::Error::custom("the head ends here"));
+            }
             let field = match key {
                 Key::Uuid => &mut fields.uuid,
                 Key::ParentUuid => &mut fields.parent,
@@ -311,7 +354,12 @@ impl Judge {
         only_of: Option<&str>,
         sink: &mut dyn FnMut(Finding<'_, '_>),
     ) -> bool {
-        let text = String::from_utf8_lossy(&line[span.clone()]);
+        let bytes = &line[span.clone()];
+        // The strict check is several times as fast as the lossy one.
+        let text = match std::str::from_utf8(bytes) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => String::from_utf8_lossy(bytes),
+        };
         let is_utf8 = matches!(text, Cow::Borrowed(_));
         let has_lone_surrogate = self.has_lone_surrogate(&text);
         let mended;

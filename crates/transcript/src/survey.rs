@@ -172,6 +172,9 @@ impl Survey {
         if has_lone_surrogate {
             self.index.mark(number, Mark::LoneSurrogate);
         }
+        if envelope.fields.is_late {
+            self.index.mark(number, Mark::Late);
+        }
         self.note_kind(number, envelope);
         Ok(())
     }

@@ -64,6 +64,15 @@ pub const MODEL_IDLE_WAIT_MAX: Duration = Duration::from_secs(300);
 /// Bytes of a tool result that the model is given.
 pub const TOOL_RESULT_BYTES_MAX: usize = 128 << 10;
 
+/// Bytes of a diff that a person is shown; the middle is dropped.
+pub const TOOL_DIFF_BYTES_MAX: usize = 64 << 10;
+
+/// Time after which a diff is made coarser instead of exact.
+pub const TOOL_DIFF_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// Bytes of one matching line that `grep_search` shows, around its first match.
+pub const TOOL_MATCH_LINE_BYTES_MAX: usize = 512;
+
 /// Bytes of a tool result in one `stream-json` message, cut with a marker.
 pub const STREAM_JSON_TOOL_RESULT_BYTES_MAX: usize = 64 << 10;
 
@@ -74,6 +83,18 @@ pub const SHELL_OUTPUT_BYTES_MAX: usize = 256 << 10;
 pub const SHELL_TIME_DEFAULT: Duration = Duration::from_secs(120);
 /// See [`SHELL_TIME_DEFAULT`].
 pub const SHELL_TIME_MAX: Duration = Duration::from_secs(600);
+
+/// How long a command that is ended may take to end by itself before it is killed.
+pub const SHELL_GRACE_MAX: Duration = Duration::from_millis(500);
+
+/// How long the output of an ended command is waited for where something still holds it open.
+pub const SHELL_OUTPUT_LINGER_MAX: Duration = Duration::from_millis(500);
+
+/// Shortest time between two pieces of progress of one command.
+pub const SHELL_PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Bytes of one piece of progress; what came before them is not shown.
+pub const SHELL_PROGRESS_BYTES_MAX: usize = 4 << 10;
 
 /// Bytes of a file that `read_file`, `edit` and `grep_search` take.
 pub const TOOL_FILE_BYTES_MAX: u64 = 32 << 20;

@@ -1,4 +1,32 @@
 //! Tools of the agent: one file each, one line in the registry.
+//!
+//! A tool checks its own arguments and its own place in the workspace. Who may call it, and what is
+//! recorded of the call, is decided elsewhere.
+
+mod registry;
+
+mod edit;
+mod glob;
+mod grep_search;
+mod list_directory;
+mod read_file;
+mod run_shell_command;
+mod write_file;
+
+mod args;
+mod blocking;
+pub mod cut;
+mod diff;
+mod file;
+mod group;
+mod kept;
+mod name;
+mod progress;
+mod replace;
+mod rows;
+mod workspace;
+
+pub use registry::{find, registry};
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -131,9 +159,30 @@ pub enum Display {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolError {
-    /// A word of its own for the record: `invalid_args`, `outside_workspace`, `not_found`,
-    /// `not_read`, `io`, `timeout`, `cancelled`, `exit`, `too_large`.
+    /// A word of its own for the record: `unknown_tool`, `invalid_args`, `outside_workspace`,
+    /// `not_found`, `not_regular`, `not_text`, `no_match`, `not_unique`, `changed_meanwhile`, `io`,
+    /// `timeout`, `cancelled`, `exit`, `too_large`.
     pub kind: &'static str,
     /// What the model is told.
     pub message: String,
+}
+
+impl ToolError {
+    pub(crate) fn new(kind: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn cancelled() -> Self {
+        Self::new("cancelled", "The call was cancelled before it was done.")
+    }
+
+    /// The system refused; `what` is a whole clause such as "`a.txt` cannot be read".
+    pub(crate) fn io(what: &str, error: &std::io::Error) -> Self {
+        let is_missing = error.kind() == std::io::ErrorKind::NotFound;
+        let kind = if is_missing { "not_found" } else { "io" };
+        Self::new(kind, format!("{what}: {error}."))
+    }
 }

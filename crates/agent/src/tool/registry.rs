@@ -1,0 +1,43 @@
+//! The list of all tools.
+
+use std::sync::Arc;
+
+use super::{
+    Tool, ToolError, edit::Edit, glob::Glob, grep_search::GrepSearch,
+    list_directory::ListDirectory, read_file::ReadFile, run_shell_command::RunShellCommand,
+    write_file::WriteFile,
+};
+
+/// All tools, in the order in which the model is told of them.
+#[must_use]
+pub fn registry() -> Vec<Arc<dyn Tool>> {
+    vec![
+        Arc::new(ListDirectory),
+        Arc::new(ReadFile),
+        Arc::new(Glob),
+        Arc::new(GrepSearch),
+        Arc::new(Edit),
+        Arc::new(WriteFile),
+        Arc::new(RunShellCommand),
+    ]
+}
+
+/// The tool of that name.
+///
+/// # Errors
+/// There is none; the text tells the model which there are.
+pub fn find<'t>(tools: &'t [Arc<dyn Tool>], name: &str) -> Result<&'t Arc<dyn Tool>, ToolError> {
+    tools
+        .iter()
+        .find(|tool| tool.spec().name == name)
+        .ok_or_else(|| {
+            let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name).collect();
+            ToolError::new(
+                "unknown_tool",
+                format!(
+                    "There is no tool `{name}`. The tools are: {}.",
+                    names.join(", ")
+                ),
+            )
+        })
+}

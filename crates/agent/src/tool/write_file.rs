@@ -1,0 +1,150 @@
+//! `write_file`: a whole file at once.
+
+use std::path::PathBuf;
+
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::json;
+use wire::limits::TOOL_FILE_BYTES_MAX;
+
+use super::{
+    Context, Display, Kind, Output, Preview, Tool, ToolError, Workspace, args, blocking,
+    diff::{self, Diff},
+    file,
+    replace::{self, Before},
+};
+use crate::model::ToolSpec;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct WriteFile;
+
+#[derive(Debug, Deserialize)]
+struct Args {
+    file_path: String,
+    content: String,
+}
+
+/// What a call would do.
+#[derive(Debug)]
+struct Plan {
+    place: PathBuf,
+    shown: String,
+    before: Before,
+    is_same: bool,
+    diff: Diff,
+}
+
+impl Tool for WriteFile {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "write_file",
+            description: "Writes a file with exactly the content given. A file that exists is \
+                          replaced as a whole; missing folders are made. To change a part of a \
+                          file use edit.",
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "file_path": {
+                        "type": "string",
+                        "description": "The file, relative to the project root or absolute."
+                    },
+                    "content": {
+                        "type": "string",
+                        "description": "All of the file's content."
+                    }
+                },
+                "required": ["file_path", "content"]
+            }),
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Edit
+    }
+
+    fn preview(&self, args: &str, workspace: &Workspace) -> Result<Preview, ToolError> {
+        let args: Args = args::parse(self, args)?;
+        let plan = plan(&args, workspace)?;
+        Ok(Preview::Edit {
+            path: plan.place,
+            diff: plan.diff.text,
+        })
+    }
+
+    fn run<'a>(
+        &'a self,
+        args: &'a str,
+        context: &'a Context,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
+        Box::pin(async move {
+            let args: Args = args::parse(self, args)?;
+            let workspace = context.workspace.clone();
+            blocking::change(context, move |cancel| {
+                let plan = plan(&args, &workspace)?;
+                if !plan.is_same {
+                    let content = args.content.as_bytes();
+                    replace::replace(&plan.place, &plan.shown, content, plan.before, cancel)?;
+                }
+                Ok(plan.into_output())
+            })
+            .await
+        })
+    }
+}
+
+fn plan(args: &Args, workspace: &Workspace) -> Result<Plan, ToolError> {
+    let place = workspace.resolve(&args.file_path)?;
+    let shown = workspace.shown(&place);
+    if args.content.len() as u64 > TOOL_FILE_BYTES_MAX {
+        return Err(ToolError::new(
+            "too_large",
+            format!("The content has more than {TOOL_FILE_BYTES_MAX} bytes and was not written."),
+        ));
+    }
+    let old = file::load_if_any(&place, &shown)?;
+    replace::check_writable(&place, &shown)?;
+    let diff = diff::unified(
+        &shown,
+        old.as_ref().map(|old| old.bytes.as_slice()),
+        args.content.as_bytes(),
+    );
+    let is_same = old
+        .as_ref()
+        .is_some_and(|old| old.bytes == args.content.as_bytes());
+    let before = old.map_or(Before::Nothing, |old| Before::File(old.stamp));
+    Ok(Plan {
+        place,
+        shown,
+        before,
+        is_same,
+        diff,
+    })
+}
+
+impl Plan {
+    fn into_output(self) -> Output {
+        let Self {
+            place,
+            shown,
+            before,
+            is_same,
+            diff,
+        } = self;
+        let (n_added, n_removed) = (diff.n_added, diff.n_removed);
+        let text = match before {
+            _ if is_same => format!("`{shown}` already has exactly this content."),
+            Before::Nothing => format!("Created `{shown}` with {n_added} lines."),
+            Before::File(_) => {
+                format!("Replaced `{shown}`: {n_added} lines added, {n_removed} removed.")
+            }
+        };
+        let display = Display::Diff {
+            path: place,
+            diff: diff.text,
+            n_added,
+            n_removed,
+        };
+        Output { text, display }
+    }
+}

@@ -12,5 +12,7 @@ pub mod record;
 mod scan;
 mod survey;
 
+pub mod layout;
+pub mod lock;
 pub mod reader;
 pub mod verify;

@@ -1,0 +1,56 @@
+//! The advisory lock of a transcript: it lets a second opener, and `delete`, refuse (R5).
+//!
+//! It is a lock of the operating system on the transcript itself, so that it ends with its process
+//! however that ends. It is never waited for, and where there are no locks there is none.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use rustix::fs::OFlags;
+
+/// Held as long as it lives.
+#[derive(Debug)]
+pub struct Lock {
+    #[expect(dead_code, reason = "held, not read")]
+    file: File,
+}
+
+/// Somebody else has the session open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the session is open elsewhere")]
+pub struct HeldElsewhere;
+
+/// Takes the lock of a transcript. `None` where the file is missing or cannot be locked: the lack of
+/// a lock is no failure.
+///
+/// # Errors
+///
+/// Where another opener holds it.
+pub fn acquire(path: &Path) -> Result<Option<Lock>, HeldElsewhere> {
+    let Some(file) = open(path) else {
+        return Ok(None);
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(Lock { file })),
+        Err(TryLockError::WouldBlock) => Err(HeldElsewhere),
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
+}
+
+/// Whether somebody holds the lock now. It is asked with a shared lock of an instant, so that many
+/// may ask at once.
+#[must_use]
+pub fn is_held(path: &Path) -> bool {
+    open(path).is_some_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+fn open(path: &Path) -> Option<File> {
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)
+        .ok()
+}

@@ -1,6 +1,12 @@
 //! What tests stand on: homes of their own, faults that really happen, and real peers.
 //!
 //! Never a dependency of the product. It knows how a program is started and what surrounds it, not
-//! what the program does.
+//! what the program does; what it needs from the machine and does not find is said by
+//! [`need::found`], never passed over.
 
+pub mod faults;
+pub mod home;
+pub mod need;
+pub mod peers;
+pub mod run;
 pub mod stub_model;

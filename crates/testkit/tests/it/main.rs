@@ -1,0 +1,6 @@
+//! The tools of tests, tested: a fault that does not happen would make every test pass.
+
+mod faults;
+mod home;
+mod peers;
+mod shim;

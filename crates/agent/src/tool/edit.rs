@@ -15,6 +15,7 @@ use super::{
     diff::{self, Diff},
     file,
     replace::{self, Before},
+    wording,
 };
 use crate::model::ToolSpec;
 
@@ -262,10 +263,14 @@ impl Plan {
         } = self;
         let (n_added, n_removed) = (diff.n_added, diff.n_removed);
         let text = match before {
-            Before::Nothing => format!("Created `{shown}` with {n_added} lines."),
+            Before::Nothing => format!(
+                "Created `{shown}` with {}.",
+                wording::counted(n_added, "line")
+            ),
             Before::File(_) => format!(
-                "Changed `{shown}` in {n_places} {}: {n_added} lines added, {n_removed} removed.",
-                if n_places == 1 { "place" } else { "places" }
+                "Changed `{shown}` in {}: {}.",
+                wording::counted(n_places, "place"),
+                wording::changed(n_added, n_removed)
             ),
         };
         let display = Display::Diff {

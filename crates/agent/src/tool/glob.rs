@@ -10,8 +10,9 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Context, Display, Kind, Output, Preview, Tool, ToolError, Workspace, args, blocking, name,
+    Context, Display, Kind, Output, Preview, Tool, ToolError, Workspace, args, blocking,
     rows::{self, FirstRows},
+    wording,
 };
 use crate::model::ToolSpec;
 
@@ -56,7 +57,7 @@ impl Tool for Glob {
     fn preview(&self, args: &str, workspace: &Workspace) -> Result<Preview, ToolError> {
         let args: Args = args::parse(self, args)?;
         let place = workspace.resolve(args.path.as_deref().unwrap_or("."))?;
-        let pattern = name::shown(args.pattern.as_ref());
+        let pattern = wording::shown(args.pattern.as_ref());
         Ok(Preview::Read(format!(
             "Find {pattern} in {}",
             workspace.shown(&place)
@@ -143,7 +144,7 @@ impl Base {
 
     /// A found path as the model is told of it.
     pub(super) fn row(&self, below: &Path) -> String {
-        let below = name::shown(below);
+        let below = wording::shown(below);
         match self.shown.as_str() {
             "." => below,
             shown if below.is_empty() => shown.to_owned(),
@@ -182,13 +183,13 @@ fn find(
     }
     let n_all = n_rows + n_more;
     let note = match (n_all, n_more) {
-        (0, _) => format!("[No file matches in {}.]", base.shown),
+        (0, _) => format!("[No file matches in `{}`.]", base.shown),
         (_, 0) => String::new(),
         _ => format!("[{n_all} files match; {n_more} more are not shown. Use a narrower pattern.]"),
     };
     let text = rows::text(out, &note);
     Ok(Output {
         text,
-        display: Display::Text(format!("Found {n_all} files.")),
+        display: Display::Text(format!("Found {}.", wording::counted(n_all, "file"))),
     })
 }

@@ -17,7 +17,7 @@ use wire::limits::{
 
 use super::{
     Context, Display, Kind, Output, Preview, Tool, ToolError, Workspace, args, blocking, cut, file,
-    glob::Base, name, rows,
+    glob::Base, rows, wording,
 };
 use crate::model::ToolSpec;
 
@@ -76,7 +76,7 @@ impl Tool for GrepSearch {
     fn preview(&self, args: &str, workspace: &Workspace) -> Result<Preview, ToolError> {
         let args: Args = args::parse(self, args)?;
         let place = workspace.resolve(args.path.as_deref().unwrap_or("."))?;
-        let pattern = name::shown(args.pattern.as_ref());
+        let pattern = wording::shown(args.pattern.as_ref());
         Ok(Preview::Read(format!(
             "Search {} for {pattern}",
             workspace.shown(&place)
@@ -219,16 +219,16 @@ impl<'s> Found<'s> {
         let mut notes = Vec::new();
         if self.is_full {
             notes.push(format!(
-                "Only the first {} rows are shown; search for less.",
-                self.n_rows
+                "Only the first {} shown; search for less.",
+                wording::counted(self.n_rows, "row")
             ));
         } else if self.n_rows == 0 {
-            notes.push(format!("No line matches in {}.", base.shown));
+            notes.push(format!("No line matches in `{}`.", base.shown));
         }
         if self.n_not_searched > 0 {
             notes.push(format!(
-                "{} files could not be searched, or have more than {TOOL_FILE_BYTES_MAX} bytes.",
-                self.n_not_searched
+                "{} not searched: unreadable, or more than {TOOL_FILE_BYTES_MAX} bytes.",
+                wording::counted(self.n_not_searched, "file")
             ));
         }
         let note = if notes.is_empty() {
@@ -236,7 +236,11 @@ impl<'s> Found<'s> {
         } else {
             format!("[{}]", notes.join(" "))
         };
-        let display = format!("Found {} lines in {} files.", self.n_rows, self.n_files);
+        let display = format!(
+            "Found {} in {}.",
+            wording::counted(self.n_rows, "line"),
+            wording::counted(self.n_files, "file")
+        );
         Output {
             text: rows::text(self.out, &note),
             display: Display::Text(display),

@@ -14,8 +14,9 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Context, Display, Kind, Output, Preview, Tool, ToolError, Workspace, args, blocking, name,
+    Context, Display, Kind, Output, Preview, Tool, ToolError, Workspace, args, blocking,
     rows::{self, FirstRows},
+    wording,
 };
 use crate::model::ToolSpec;
 
@@ -119,9 +120,9 @@ fn list(
     }
     let n_all = n_rows + n_more;
     let mut note = match n_all {
-        0 => format!("[{shown} is empty"),
-        1 => format!("[1 entry in {shown}"),
-        _ => format!("[{n_all} entries in {shown}"),
+        0 => format!("[`{shown}` is empty"),
+        1 => format!("[1 entry in `{shown}`"),
+        _ => format!("[{n_all} entries in `{shown}`"),
     };
     if n_more > 0 {
         note.push_str(&format!("; {n_more} more are not shown"));
@@ -133,13 +134,13 @@ fn list(
     let text = rows::text(out, &note);
     Ok(Output {
         text,
-        display: Display::Text(format!("Listed {n_all} entries of {shown}.")),
+        display: Display::Text(format!("Listed {shown}: {n_all} entries.")),
     })
 }
 
 fn row(folder: &Path, name: &OsString) -> String {
     let place: PathBuf = folder.join(name);
-    let mut row = name::shown(name.as_ref());
+    let mut row = wording::shown(name.as_ref());
     let Ok(found) = fs::symlink_metadata(&place) else {
         // It went away since, or may not be looked at; its name is there all the same.
         return row;
@@ -149,7 +150,7 @@ fn row(folder: &Path, name: &OsString) -> String {
         row.push('/');
     } else if kind.is_symlink() {
         let target = fs::read_link(&place).unwrap_or_default();
-        row.push_str(&format!(" -> {}", name::shown(&target)));
+        row.push_str(&format!(" -> {}", wording::shown(&target)));
     } else if kind.is_file() {
         // Writing to a string cannot fail.
         write!(row, " ({} bytes)", found.len()).unwrap_or_default();

@@ -20,10 +20,10 @@ mod diff;
 mod file;
 mod group;
 mod kept;
-mod name;
 mod progress;
 mod replace;
 mod rows;
+mod wording;
 mod workspace;
 
 pub use registry::{find, registry};

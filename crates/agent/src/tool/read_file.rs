@@ -9,6 +9,7 @@ use wire::limits::TOOL_RESULT_BYTES_MAX;
 
 use super::{
     Context, Display, Kind, Output, Preview, Tool, ToolError, Workspace, args, blocking, cut, file,
+    wording,
 };
 use crate::model::ToolSpec;
 
@@ -95,7 +96,7 @@ impl Tool for ReadFile {
 fn show(shown: &str, bytes: &[u8], offset: u64, limit: Option<u64>) -> Output {
     if file::is_binary(bytes) {
         let text = format!(
-            "[{shown} is a binary file of {} bytes; its content is not shown.]",
+            "[`{shown}` is a binary file of {} bytes; its content is not shown.]",
             bytes.len()
         );
         return said(text.clone(), text);
@@ -103,7 +104,7 @@ fn show(shown: &str, bytes: &[u8], offset: u64, limit: Option<u64>) -> Output {
     let (text, n_replaced) = decode(bytes);
     if text.is_empty() {
         return said(
-            format!("[{shown} is empty.]"),
+            format!("[`{shown}` is empty.]"),
             format!("Read {shown}, which is empty."),
         );
     }
@@ -123,8 +124,8 @@ fn show(shown: &str, bytes: &[u8], offset: u64, limit: Option<u64>) -> Output {
     }
     if part.lines.is_empty() {
         note(format!(
-            "[{shown} has {} lines; offset {offset} is after its end.]",
-            part.n_lines
+            "[`{shown}` has {}; offset {offset} is after its end.]",
+            wording::counted(part.n_lines, "line")
         ));
     } else if part.lines.start > 0 || part.lines.end < part.n_lines {
         let mut text = format!(
@@ -140,13 +141,17 @@ fn show(shown: &str, bytes: &[u8], offset: u64, limit: Option<u64>) -> Output {
     }
     if n_replaced > 0 {
         note(format!(
-            "[{n_replaced} places of the file are no UTF-8; each is shown as \u{fffd}.]"
+            "[Not all of the file is UTF-8: {} shown as \u{fffd}.]",
+            wording::counted(n_replaced, "place")
         ));
     }
     let n_shown = part.lines.end - part.lines.start;
     said(
         out,
-        format!("Read {n_shown} of {} lines of {shown}.", part.n_lines),
+        format!(
+            "Read {n_shown} of {} of {shown}.",
+            wording::counted(part.n_lines, "line")
+        ),
     )
 }
 

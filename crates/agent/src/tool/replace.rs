@@ -251,3 +251,51 @@ impl Drop for MadeFolders {
         }
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "set-up in a folder of its own")]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_that_somebody_else_changed_is_left_alone() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let place = dir.path().join("a.txt");
+        fs::write(&place, "read by us").unwrap();
+        let before = Before::File(Stamp::of(&fs::metadata(&place).unwrap()));
+        let cancel = CancellationToken::new();
+        let write = |before| replace(&place, "a.txt", b"ours", before, &cancel);
+        fs::write(&place, "written by them").unwrap();
+        assert_eq!(write(before).unwrap_err().kind, "changed_meanwhile");
+        assert_eq!(
+            write(Before::Nothing).unwrap_err().kind,
+            "changed_meanwhile"
+        );
+        assert_eq!(fs::read_to_string(&place).unwrap(), "written by them");
+        fs::remove_file(&place).unwrap();
+        assert_eq!(write(before).unwrap_err().kind, "changed_meanwhile");
+        assert_eq!(names(dir.path()), [""; 0], "nothing is left beside it");
+        write(Before::Nothing).unwrap();
+        assert_eq!(names(dir.path()), ["a.txt"]);
+    }
+
+    #[test]
+    fn a_write_cancelled_in_the_middle_leaves_nothing() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        let place = dir.path().join("new/folder/a.txt");
+        let error = replace(&place, "a.txt", b"ours", Before::Nothing, &cancel).unwrap_err();
+        assert_eq!(error.kind, "cancelled");
+        assert_eq!(names(dir.path()), [""; 0]);
+    }
+}

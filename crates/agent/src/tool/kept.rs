@@ -104,7 +104,8 @@ mod tests {
     fn output_is_cut_between_characters_wherever_it_is_split() {
         for shift in 0..8 {
             for n_bytes_at_once in [1, 3, 7, 64, 10_000] {
-                let text = format!("{}{}", "a".repeat(shift), "😀".repeat(1_000));
+                let text = format!("{}{}", "😀".repeat(1_000), "a".repeat(shift));
+                let text = format!("{}{text}", "a".repeat(shift / 2));
                 let mut kept = Kept::new(512);
                 for bytes in text.as_bytes().chunks(n_bytes_at_once) {
                     kept.add(bytes);

@@ -257,13 +257,8 @@ impl Running {
         if was_left {
             self.group.terminate();
             if !self.drain_until_gone().await {
-                self.group.kill();
+                self.kill().await;
             }
-        }
-        if !matches!(end, End::Exited(_)) {
-            // Dropped: how a command that we ended has ended says nothing. A process that cannot
-            // even be killed now is left to the runtime, which reaps it when it can.
-            _ = tokio::time::timeout(SHELL_GRACE_MAX, self.child.wait()).await;
         }
         self.drain_what_is_there();
         let Self {
@@ -274,6 +269,15 @@ impl Running {
         } = self;
         group.release();
         told(&kept, end, was_left, job)
+    }
+
+    /// Ends the group without asking, and sees it gone.
+    async fn kill(&mut self) {
+        self.group.kill();
+        // Dropped: how a command that we ended has ended says nothing. A process that cannot even be
+        // killed now is left to the runtime, which reaps it when it can.
+        _ = tokio::time::timeout(SHELL_GRACE_MAX, self.child.wait()).await;
+        self.group.gone_within(SHELL_GRACE_MAX).await;
     }
 
     /// Lets a group that was asked to end say its last words; answers whether it is gone.

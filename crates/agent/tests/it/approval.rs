@@ -1,0 +1,62 @@
+//! What each mode lets run without asking.
+
+use agent::{
+    approval::{Mode, Verdict},
+    tool::{Kind, registry},
+};
+
+const MODES: [Mode; 5] = [
+    Mode::Plan,
+    Mode::Default,
+    Mode::AutoEdit,
+    Mode::Auto,
+    Mode::Yolo,
+];
+
+fn verdicts(kind: Kind) -> [Verdict; 5] {
+    MODES.map(|mode| mode.verdict(kind))
+}
+
+#[test]
+fn reading_runs_in_every_mode() {
+    assert_eq!(verdicts(Kind::Read), [Verdict::Run; 5]);
+}
+
+#[test]
+fn edits_run_unasked_from_auto_edit_on() {
+    use Verdict::{Ask, Refuse, Run};
+    assert_eq!(verdicts(Kind::Edit), [Refuse, Ask, Run, Run, Run]);
+}
+
+#[test]
+fn commands_run_unasked_in_yolo_only() {
+    use Verdict::{Ask, Refuse, Run};
+    assert_eq!(verdicts(Kind::Execute), [Refuse, Ask, Ask, Ask, Run]);
+}
+
+#[test]
+fn the_words_of_the_modes_are_those_of_the_command_line() {
+    let words = MODES.map(Mode::as_str);
+    assert_eq!(words, ["plan", "default", "auto-edit", "auto", "yolo"]);
+    assert_eq!(Mode::default(), Mode::Default);
+}
+
+#[test]
+fn a_tool_that_changes_something_is_never_taken_for_a_read() {
+    let kinds: Vec<_> = registry()
+        .iter()
+        .map(|tool| (tool.spec().name, tool.kind()))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            ("list_directory", Kind::Read),
+            ("read_file", Kind::Read),
+            ("glob", Kind::Read),
+            ("grep_search", Kind::Read),
+            ("edit", Kind::Edit),
+            ("write_file", Kind::Edit),
+            ("run_shell_command", Kind::Execute),
+        ]
+    );
+}

@@ -1,0 +1,5 @@
+//! Integration tests of the agent.
+
+mod approval;
+mod shell;
+mod tools;

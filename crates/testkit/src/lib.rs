@@ -10,3 +10,4 @@ pub mod need;
 pub mod peers;
 pub mod run;
 pub mod stub_model;
+pub mod transcripts;

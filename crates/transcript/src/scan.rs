@@ -452,14 +452,15 @@ impl Judge {
 
 /// What a line is that holds no record.
 fn loss(bytes: &[u8], ended: bool) -> DamageKind {
-    if serde_json::from_slice::<IgnoredAny>(bytes).is_ok() {
+    let is_utf8 = std::str::from_utf8(bytes).is_ok();
+    if is_utf8 && serde_json::from_slice::<IgnoredAny>(bytes).is_ok() {
         DamageKind::NotARecord
     } else if !ended {
         DamageKind::TornTail
-    } else if std::str::from_utf8(bytes).is_err() {
-        DamageKind::BadUtf8 { kept: false }
-    } else {
+    } else if is_utf8 {
         DamageKind::BadJson
+    } else {
+        DamageKind::BadUtf8 { kept: false }
     }
 }
 

@@ -33,7 +33,8 @@ use crate::model::ToolSpec;
 /// Bytes of output read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// How long processes that are just ending may take before they count as left behind.
+/// How long what is just ending may take: processes before they count as left behind, and the last
+/// output of a command that has ended.
 const SETTLE_TIME_MAX: Duration = Duration::from_millis(50);
 
 /// See the module.
@@ -260,7 +261,7 @@ impl Running {
                 self.kill().await;
             }
         }
-        self.drain_what_is_there();
+        self.drain().await;
         let Self {
             child: _,
             group,
@@ -274,8 +275,8 @@ impl Running {
     /// Ends the group without asking, and sees it gone.
     async fn kill(&mut self) {
         self.group.kill();
-        // Dropped: how a command that we ended has ended says nothing. A process that cannot even be
-        // killed now is left to the runtime, which reaps it when it can.
+        // Dropped: how it ended, as we ended it. A process that cannot even be killed now is left to
+        // the runtime, which reaps it when it can.
         _ = tokio::time::timeout(SHELL_GRACE_MAX, self.child.wait()).await;
         self.group.gone_within(SHELL_GRACE_MAX).await;
     }
@@ -299,16 +300,18 @@ impl Running {
         }
     }
 
-    /// Takes what is in the pipe without waiting: somebody outside the group may hold it open.
-    fn drain_what_is_there(&mut self) {
+    /// Takes what is still in the pipe. Somebody outside the group may hold it open, or even fill
+    /// it, so this is bounded.
+    async fn drain(&mut self) {
         let mut buffer = vec![0; READ_BYTES];
-        // A pipe that somebody fills as fast as it is read must not hold the call.
-        for _ in 0..SHELL_OUTPUT_BYTES_MAX / READ_BYTES {
-            match self.pipe.as_ref().map(|pipe| pipe.try_read(&mut buffer)) {
-                Some(Ok(n_bytes)) if n_bytes > 0 => self.kept.add(&buffer[..n_bytes]),
-                Some(Ok(_) | Err(_)) | None => return,
+        let all = async {
+            while self.pipe.is_some() {
+                let n_bytes = read(&mut self.pipe, &mut buffer).await;
+                self.kept.add(&buffer[..n_bytes]);
             }
-        }
+        };
+        // Dropped: what comes later comes from somebody who is not of this command any more.
+        _ = tokio::time::timeout(SETTLE_TIME_MAX, all).await;
     }
 }
 

@@ -4,14 +4,19 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 
+use super::watcher::Watcher;
+
 /// Time between two looks at whether a group is gone.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A process group of which we started the leader. Dropped without [`Group::release`], it is
-/// killed: a call that is given up leaves nothing running.
+/// killed: a call that is given up leaves nothing running. Should we be killed ourselves, a watcher
+/// ends it.
 #[derive(Debug)]
 pub(super) struct Group {
     id: Option<Pid>,
+    /// `None` where it could not be started; the group is then ours alone to end.
+    watcher: Option<Watcher>,
 }
 
 impl Group {
@@ -20,7 +25,8 @@ impl Group {
         let id = id
             .and_then(|id| i32::try_from(id).ok())
             .and_then(Pid::from_raw);
-        Self { id }
+        let watcher = id.and_then(|id| Watcher::over(id.as_raw_nonzero().get()).ok());
+        Self { id, watcher }
     }
 
     /// Asks the group to end.
@@ -50,8 +56,11 @@ impl Group {
     }
 
     /// Lets go of a group that has ended.
-    pub(super) fn release(mut self) {
+    pub(super) async fn release(mut self) {
         self.id = None;
+        if let Some(watcher) = self.watcher.take() {
+            watcher.call_off().await;
+        }
     }
 
     fn signal(&self, signal: Signal) {

@@ -23,6 +23,7 @@ mod kept;
 mod progress;
 mod replace;
 mod rows;
+mod watcher;
 mod wording;
 mod workspace;
 

@@ -268,7 +268,7 @@ impl Running {
             pipe: _,
             kept,
         } = self;
-        group.release();
+        group.release().await;
         told(&kept, end, was_left, job)
     }
 

@@ -10,8 +10,9 @@ use std::{
     env, fs, io,
     os::unix::fs::MetadataExt,
     path::Path,
-    process::Command,
+    process::{Command, Stdio},
     sync::{Arc, Mutex},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -21,7 +22,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use wire::limits::{SHELL_OUTPUT_BYTES_MAX, SHELL_PROGRESS_BYTES_MAX, TOOL_RESULT_BYTES_MAX};
 
-use crate::tools::{block_on, is_alone, run_alone};
+use crate::tools::{alone, block_on, is_alone, run_alone};
 
 /// A folder and a context in it; the token fires when progress shows the word.
 struct Place {
@@ -342,6 +343,45 @@ async fn a_call_that_is_dropped_leaves_nothing_running() {
             "the group is still there"
         );
         tokio::task::yield_now().await;
+    }
+}
+
+/// case-M03: also where nothing of ours is left that could end it.
+#[test]
+fn a_command_ends_when_its_agent_is_killed() {
+    const TEST: &str = "shell::a_command_ends_when_its_agent_is_killed";
+    if is_alone(TEST) {
+        let place = Place::new();
+        let command = "echo $$ > \"$ONRECORD_TEST_PID\"; sleep 1000 | sleep 1000";
+        panic!("{:?}", block_on(place.sh(command)));
+    }
+    let dir = TempDir::new().unwrap();
+    let pid = dir.path().join("pid");
+    let mut agent = alone(TEST, Command::new(env::current_exe().unwrap()));
+    let mut agent = agent
+        .env("ONRECORD_TEST_PID", &pid)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    let group = loop {
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "the command did not start"
+        );
+        match fs::read_to_string(&pid).map(|text| text.trim().parse()) {
+            Ok(Ok(group)) => break group,
+            Ok(Err(_)) | Err(_) => thread::yield_now(),
+        }
+    };
+    assert!(n_processes_of_group(group) > 0);
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    while n_processes_of_group(group) > 0 {
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "the command goes on"
+        );
     }
 }
 

@@ -27,13 +27,17 @@ pub(crate) fn is_alone(test: &str) -> bool {
     std::env::var_os(ALONE).is_some_and(|name| name == test)
 }
 
-/// Runs a test in a copy of this program, which `command` starts.
-pub(crate) fn run_alone(test: &str, mut command: Command) {
-    let out = command
+/// Makes `command`, which starts a copy of this program, run one test by itself.
+pub(crate) fn alone(test: &str, mut command: Command) -> Command {
+    command
         .args(["--exact", test, "--nocapture"])
-        .env(ALONE, test)
-        .output()
-        .unwrap();
+        .env(ALONE, test);
+    command
+}
+
+/// Runs a test in a copy of this program, which `command` starts.
+pub(crate) fn run_alone(test: &str, command: Command) {
+    let out = alone(test, command).output().unwrap();
     let text = String::from_utf8_lossy(&out.stdout);
     assert!(
         out.status.success() && text.contains("1 passed"),

@@ -450,6 +450,17 @@ impl Judge {
     }
 }
 
+/// Whether a reader finds a record on this line, be it beside something torn. What it finds must
+/// never be cut (B3).
+#[must_use]
+pub fn holds_record(line: &[u8]) -> bool {
+    let mut found = false;
+    Judge::new().line(line, false, None, &mut |finding| {
+        found |= matches!(finding, Finding::Record { .. });
+    });
+    found
+}
+
 /// What a line is that holds no record.
 fn loss(bytes: &[u8], ended: bool) -> DamageKind {
     let is_utf8 = std::str::from_utf8(bytes).is_ok();

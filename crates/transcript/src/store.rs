@@ -109,8 +109,10 @@ pub fn all(root: &DataRoot) -> Vec<Found> {
     found
 }
 
-/// Names alone: whether a file can be read is found out by whoever reads it.
-fn sessions(dir: &Path) -> Vec<Found> {
+/// The sessions of a folder, by their names alone: whether a file can be read is found out by whoever
+/// reads it.
+#[must_use]
+pub fn sessions(dir: &Path) -> Vec<Found> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries
         .filter_map(|entry| {
@@ -239,21 +241,8 @@ fn belongings(root: &DataRoot, session: &Found) -> Vec<PathBuf> {
     let Some(dir) = session.path.parent() else {
         return Vec::new();
     };
-    let side_file = format!("{}.", session.session_id);
-    let mut paths: Vec<_> = fs::read_dir(dir)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter(|entry| {
-            entry
-                .file_name()
-                .to_str()
-                .is_some_and(|name| name.starts_with(&side_file))
-        })
-        .map(|entry| entry.path())
-        .filter(|path| *path != session.path)
-        .collect();
-    paths.sort();
+    let mut paths = beginning_with(dir, &format!("{}.", session.session_id));
+    paths.retain(|path| *path != session.path);
     // An archived transcript lies one folder deeper.
     let project = dir
         .ancestors()
@@ -263,6 +252,24 @@ fn belongings(root: &DataRoot, session: &Found) -> Vec<PathBuf> {
         paths.push(ProjectDir::new(project).subagents_dir(&session.session_id));
     }
     paths.push(root.file_history_dir(&session.session_id));
+    // What was cut from a torn tail is a part of the session as well.
+    let fragments = root.log_dir().join("fragments");
+    paths.extend(beginning_with(
+        &fragments,
+        &format!("{}-", session.session_id),
+    ));
+    paths
+}
+
+fn beginning_with(dir: &Path, beginning: &str) -> Vec<PathBuf> {
+    let mut paths: Vec<_> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(beginning))
+        .map(|entry| entry.path())
+        .collect();
+    paths.sort();
     paths
 }
 

@@ -302,6 +302,13 @@ fn a_deletion_takes_all_of_one_session_and_nothing_of_another() {
     ];
     let subagents = store.project.subagents_dir(&session_id(1));
     let history = store.root.file_history_dir(&session_id(1));
+    let fragment = store
+        .root
+        .log_dir()
+        .join("fragments")
+        .join(format!("{}-17", session_id(1)));
+    fs::create_dir_all(fragment.parent().unwrap()).unwrap();
+    fs::write(&fragment, "canary").unwrap();
     let kept = store.project.subagents_dir(&session_id(2));
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("precious"), "x").unwrap();
@@ -314,9 +321,9 @@ fn a_deletion_takes_all_of_one_session_and_nothing_of_another() {
         fs::write(file, "canary").unwrap();
     }
     let removed = store::delete(&store.root, &store.found(1)).unwrap();
-    assert_eq!(removed.paths.len(), 5);
+    assert_eq!(removed.paths.len(), 6);
     assert_eq!(removed.paths.last(), Some(&path));
-    for gone in mine.iter().chain([&path, &subagents, &history]) {
+    for gone in mine.iter().chain([&path, &subagents, &history, &fragment]) {
         assert!(!gone.exists(), "{}", gone.display());
     }
     assert!(other.exists() && kept.join("agent-1.jsonl").exists());

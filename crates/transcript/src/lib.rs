@@ -14,9 +14,13 @@ pub mod record;
 mod scan;
 mod survey;
 
+pub mod disk;
 pub mod export;
+pub mod fault;
 pub mod layout;
+pub mod local_log;
 pub mod lock;
 pub mod reader;
+pub mod recorder;
 pub mod store;
 pub mod verify;

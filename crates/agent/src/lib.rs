@@ -5,7 +5,15 @@
 //! come in as values.
 
 pub mod approval;
+pub mod config;
 pub mod event;
+pub mod feed;
+mod from_record;
+mod git;
 pub mod message;
 pub mod model;
+pub mod prompt;
+pub mod session;
+mod to_record;
 pub mod tool;
+mod turn;

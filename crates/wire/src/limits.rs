@@ -9,6 +9,26 @@ pub const RECORDER_QUEUE_BYTES_MAX: usize = 16 << 20;
 /// Bytes of records that wait while the transcript cannot be created (R4, B7).
 pub const RECORDER_WAITING_BYTES_MAX: usize = 16 << 20;
 
+/// Bytes of records in one write of the recorder: large enough that calls cost nothing, small enough
+/// that a slow disk makes room in the queue bit by bit.
+pub const RECORDER_WRITE_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes that have room in the queue before a task goes on to append; larger records are rare.
+pub const RECORDER_ROOM_BYTES: usize = 1 << 20;
+
+/// A nap of the recorder's writer between two looks at the queue. Waking it would cost the caller
+/// more than a whole record does.
+pub const RECORDER_NAP: Duration = Duration::from_millis(1);
+
+/// Empty naps after which the writer sleeps until it is woken, so that an idle process is idle.
+pub const RECORDER_NAPS_MAX: u32 = 20;
+
+/// Bytes in the queue at which a napping writer is woken.
+pub const RECORDER_WAKE_BYTES: usize = 256 << 10;
+
+/// Interruptions of one write by signals after which it has failed.
+pub const RECORDER_INTERRUPTIONS_MAX: u32 = 1_000;
+
 /// How long `append` waits for room in a full queue before the recorder fails as `stalled` (B7).
 pub const APPEND_WAIT_MAX: Duration = Duration::from_secs(2);
 
@@ -29,6 +49,12 @@ pub const TRANSCRIPT_LINE_BYTES_MAX: usize = 256 << 20;
 
 /// Bytes kept of a torn fragment that is cut at open (B3).
 pub const FRAGMENT_BYTES_MAX: usize = 1 << 20;
+
+/// Fragments that are kept; the oldest make room.
+pub const FRAGMENTS_MAX: usize = 64;
+
+/// Bytes of the system's words in one entry of the local log.
+pub const LOCAL_LOG_TEXT_BYTES_MAX: usize = 1_000;
 
 /// Bytes of the local log of recording failures (B4).
 pub const LOCAL_LOG_BYTES_MAX: u64 = 1 << 20;
@@ -60,6 +86,22 @@ pub const MODEL_RETRY_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Silence on a model stream after which it counts as cut.
 pub const MODEL_IDLE_WAIT_MAX: Duration = Duration::from_secs(300);
+
+/// The wait after the first failed try of a model call; it doubles with every one.
+pub const MODEL_RETRY_WAIT_FIRST: Duration = Duration::from_millis(500);
+
+/// How long a model's server may take to accept a connection.
+pub const MODEL_CONNECT_WAIT_MAX: Duration = Duration::from_secs(15);
+
+/// How long the tokens and the end of an answer are waited for once it is whole.
+pub const MODEL_TAIL_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// How deep arguments of a call may nest, so that the record that holds them can be read back by
+/// readers that stop at 128 levels.
+pub const MODEL_ARGS_DEPTH_MAX: usize = 100;
+
+/// Bytes of a provider's own error text that a person is shown.
+pub const MODEL_ERROR_TEXT_BYTES_MAX: usize = 500;
 
 /// Bytes of a tool result that the model is given.
 pub const TOOL_RESULT_BYTES_MAX: usize = 128 << 10;

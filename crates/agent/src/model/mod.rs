@@ -1,5 +1,10 @@
 //! Model providers behind one trait.
 
+mod http;
+pub mod offline;
+pub mod openai;
+mod retry;
+
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::Stream;

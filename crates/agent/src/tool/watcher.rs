@@ -11,6 +11,9 @@ use tokio::process::{Child, Command};
 const SCRIPT: &str = r#"read -r _; kill -s KILL -- "-$1""#;
 
 /// A small process that outlives us for a moment, outside the group that it watches over.
+///
+/// It is started after the command, as it has to know the group: who is killed between the two
+/// leaves the command running.
 #[derive(Debug)]
 pub(super) struct Watcher {
     // Dropped first: it is killed before its input ends.

@@ -235,14 +235,14 @@ async fn a_timeout_ends_the_whole_group() {
     let place = Place::new();
     let command = "echo group=$$; (trap '' TERM; sleep 1000) & sleep 1000";
     let error = place
-        .run(json!({ "command": command, "timeout": 300 }))
+        .run(json!({ "command": command, "timeout": 1_000 }))
         .await
         .unwrap_err();
     assert_eq!(error.kind, "timeout");
     assert!(
         error
             .message
-            .ends_with("[The command was ended after 300 ms.]"),
+            .ends_with("[The command was ended after 1000 ms.]"),
         "{}",
         error.message
     );
@@ -350,16 +350,23 @@ async fn a_call_that_is_dropped_leaves_nothing_running() {
 #[test]
 fn a_command_ends_when_its_agent_is_killed() {
     const TEST: &str = "shell::a_command_ends_when_its_agent_is_killed";
+    const SAID: &str = "ONRECORD_TEST_SAID";
     if is_alone(TEST) {
-        let place = Place::new();
-        let command = "echo $$ > \"$ONRECORD_TEST_PID\"; sleep 1000 | sleep 1000";
-        panic!("{:?}", block_on(place.sh(command)));
+        let mut place = Place::new();
+        // What is shown comes from a call that is fully under way.
+        place.context.progress = Arc::new(|text| {
+            fs::write(env::var_os(SAID).unwrap(), text).unwrap();
+        });
+        panic!(
+            "{:?}",
+            block_on(place.sh("echo group=$$; sleep 1000 | sleep 1000"))
+        );
     }
     let dir = TempDir::new().unwrap();
-    let pid = dir.path().join("pid");
+    let said = dir.path().join("said");
     let mut agent = alone(TEST, Command::new(env::current_exe().unwrap()));
     let mut agent = agent
-        .env("ONRECORD_TEST_PID", &pid)
+        .env(SAID, &said)
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
@@ -369,9 +376,9 @@ fn a_command_ends_when_its_agent_is_killed() {
             began.elapsed() < Duration::from_secs(20),
             "the command did not start"
         );
-        match fs::read_to_string(&pid).map(|text| text.trim().parse()) {
-            Ok(Ok(group)) => break group,
-            Ok(Err(_)) | Err(_) => thread::yield_now(),
+        match fs::read_to_string(&said) {
+            Ok(text) if text.ends_with('\n') => break number_after(&text, "group="),
+            Ok(_) | Err(_) => thread::yield_now(),
         }
     };
     assert!(n_processes_of_group(group) > 0);

@@ -1,0 +1,294 @@
+//! What a process knows about its sessions, and the boundary at which it learns that recording
+//! failed (R6–R10).
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::watch;
+use transcript::{
+    disk::Disk,
+    local_log::LocalLog,
+    recorder::{Bounds, Options, Recorder, RecordingFailure, Start},
+};
+use wire::recording::{RecordingReport, RecordingState};
+
+/// What a listener answers. An error of it concerns nobody else (R8).
+pub type ListenerResult = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+type Listener = dyn Fn(&RecordingFailure) -> ListenerResult + Send + Sync;
+
+/// Gives the time of a record.
+pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
+
+/// Where and whether sessions are recorded.
+#[derive(Clone)]
+pub struct RecordingSettings {
+    /// `false` is the person's choice (`off`).
+    pub enabled: bool,
+    /// A strict run: no turn without a record (B6).
+    pub required: bool,
+    /// The disk that recorders write to.
+    pub disk: Arc<dyn Disk>,
+    /// Where failures are noted for `doctor` (B4).
+    pub log: LocalLog,
+    /// The program that writes, for the records' `version`.
+    pub version: String,
+    /// The time of records.
+    pub clock: Clock,
+}
+
+impl std::fmt::Debug for RecordingSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecordingSettings")
+            .field("enabled", &self.enabled)
+            .field("required", &self.required)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The session that a recorder is made for.
+#[derive(Debug)]
+pub struct RecordedSession {
+    /// The transcript; `None` where no data root is known.
+    pub path: Option<PathBuf>,
+    /// The session's id.
+    pub session_id: String,
+    /// The project root.
+    pub cwd: String,
+    /// Whether it begins or goes on.
+    pub start: Start,
+}
+
+/// Shared by everything that works for one process. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Config {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    recording: RecordingSettings,
+    subscriptions: Arc<Subscriptions>,
+    recorder: watch::Sender<Option<Recorder>>,
+}
+
+impl Config {
+    /// A configuration that has no session yet.
+    #[must_use]
+    pub fn new(recording: RecordingSettings) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                recording,
+                subscriptions: Arc::default(),
+                recorder: watch::Sender::new(None),
+            }),
+        }
+    }
+
+    /// Whether a turn may run without a record (B6).
+    #[must_use]
+    pub fn recording_required(&self) -> bool {
+        self.inner.recording.required
+    }
+
+    /// Calls `listener` once for every recorder that fails from now on (R6), whichever session it
+    /// wrote (R9), until the disposer is used.
+    ///
+    /// It is called on the thread that found the failure, before a flush answers, and should only
+    /// pass the news on. Its error or panic disturbs nobody (R8).
+    pub fn on_chat_recording_failure(
+        &self,
+        listener: impl Fn(&RecordingFailure) -> ListenerResult + Send + Sync + 'static,
+    ) -> Disposer {
+        self.inner.subscriptions.add(Arc::new(listener))
+    }
+
+    /// Replaces the recorder by one for `session`; nothing touches the disk before its first record.
+    ///
+    /// The recorder before it keeps its own life: whoever replaces it closes it first.
+    pub fn record_session(&self, session: RecordedSession) {
+        if !self.inner.recording.enabled {
+            return;
+        }
+        let recording = &self.inner.recording;
+        let subscriptions = Arc::clone(&self.inner.subscriptions);
+        let recorder = Recorder::start(
+            Options {
+                path: session.path,
+                session_id: session.session_id,
+                cwd: session.cwd,
+                version: recording.version.clone(),
+                start: session.start,
+                log: recording.log.clone(),
+                disk: Arc::clone(&recording.disk),
+                clock: Arc::clone(&recording.clock),
+                bounds: Bounds::default(),
+            },
+            move |failure| subscriptions.deliver(failure),
+        );
+        self.inner.recorder.send_replace(Some(recorder));
+    }
+
+    /// The current recorder; `None` before the first session and where recording is off.
+    #[must_use]
+    pub fn recorder(&self) -> Option<Recorder> {
+        self.inner.recorder.borrow().clone()
+    }
+
+    /// The level of the current record (B1).
+    #[must_use]
+    pub fn recording(&self) -> RecordingReport {
+        match (&*self.inner.recorder.borrow(), self.inner.recording.enabled) {
+            (Some(recorder), _) => recorder.report(),
+            (None, false) => RecordingReport::off(),
+            (None, true) => RecordingReport {
+                state: RecordingState::Saved,
+                class: None,
+                last_record_uuid: None,
+            },
+        }
+    }
+
+    /// The word of [`Config::recording`].
+    #[must_use]
+    pub fn recording_state(&self) -> RecordingState {
+        self.recording().state
+    }
+
+    /// Follows the level through every change, across recorders.
+    #[must_use]
+    pub fn watch_recording(&self) -> RecordingWatch {
+        let mut recorders = self.inner.recorder.subscribe();
+        let states = recorders.borrow_and_update().as_ref().map(Recorder::watch);
+        RecordingWatch {
+            config: self.clone(),
+            recorders,
+            states,
+        }
+    }
+
+    /// Finalizes and flushes the recorder, waiting at most `wait`, and only then forgets the
+    /// listeners, so that a failure found by the last flush still reaches them (R10).
+    ///
+    /// The write is not cancelled by the end of the wait.
+    pub async fn shutdown(&self, wait: Duration) -> RecordingReport {
+        if let Some(recorder) = self.recorder() {
+            // Dropped: the report below says how it ended, a time-out included.
+            _ = tokio::time::timeout(wait, recorder.close()).await;
+        }
+        let report = self.recording();
+        self.inner.subscriptions.clear();
+        report
+    }
+}
+
+/// Follows the level of the record, see [`Config::watch_recording`].
+#[derive(Debug)]
+pub struct RecordingWatch {
+    config: Config,
+    recorders: watch::Receiver<Option<Recorder>>,
+    states: Option<watch::Receiver<RecordingState>>,
+}
+
+impl RecordingWatch {
+    /// The level now.
+    #[must_use]
+    pub fn current(&self) -> RecordingReport {
+        self.config.recording()
+    }
+
+    /// Waits for the next change, and gives the level after it.
+    pub async fn changed(&mut self) -> RecordingReport {
+        let state_changed = async {
+            let gone = match &mut self.states {
+                Some(states) => states.changed().await.is_err(),
+                None => true,
+            };
+            if gone {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            changed = self.recorders.changed() => {
+                // The sender lives as long as `self.config`.
+                if changed.is_ok() {
+                    self.states = self.recorders.borrow_and_update().as_ref().map(Recorder::watch);
+                }
+            }
+            () = state_changed => {}
+        }
+        self.config.recording()
+    }
+}
+
+/// Ends one subscription. Dropping it does not; using it twice does nothing more.
+#[derive(Debug, Clone)]
+pub struct Disposer {
+    subscriptions: std::sync::Weak<Subscriptions>,
+    id: u64,
+}
+
+impl Disposer {
+    /// Ends the subscription, for every delivery that begins after this.
+    pub fn dispose(&self) {
+        if let Some(subscriptions) = self.subscriptions.upgrade() {
+            subscriptions.lock().retain(|(id, _)| *id != self.id);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Subscriptions {
+    listeners: Mutex<Vec<(u64, Arc<Listener>)>>,
+    next_id: AtomicU64,
+}
+
+impl std::fmt::Debug for Subscriptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subscriptions")
+            .field("n_listeners", &self.lock().len())
+            .finish()
+    }
+}
+
+impl Subscriptions {
+    fn lock(&self) -> MutexGuard<'_, Vec<(u64, Arc<Listener>)>> {
+        self.listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(self: &Arc<Self>, listener: Arc<Listener>) -> Disposer {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        self.lock().push((id, listener));
+        Disposer {
+            subscriptions: Arc::downgrade(self),
+            id,
+        }
+    }
+
+    fn clear(&self) {
+        self.lock().clear();
+    }
+
+    /// Tells a snapshot of the listeners (R7), each for itself (R8).
+    fn deliver(&self, failure: &RecordingFailure) {
+        let snapshot: Vec<_> = self
+            .lock()
+            .iter()
+            .map(|(_, listener)| Arc::clone(listener))
+            .collect();
+        for listener in snapshot {
+            // Dropped: what a listener makes of the news is its own affair; the panic hook has
+            // already said where it happened.
+            _ = catch_unwind(AssertUnwindSafe(|| listener(failure)));
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What is said once the tools have answered.
+
+use serde_json::{Value, value::RawValue};
+
+use super::{Turn, understand::Step};
+
+const INTRODUCTION: &str = "I am `offline`, the model that is built into onrecord. I need no network and no key, and I give the same answer to the same conversation every time. I understand plain requests only; for everything else configure a provider with OPENAI_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL).";
+
+const HELP: &str = "I am the built-in `offline` model. I can do this here:
+- list files: `what is in this directory?`, `list files in src`
+- read: `read README.md`, `what does main.rs do?`
+- search: `search for TODO in src`, `find *.rs`
+- write: `create notes.txt with hello`, `replace foo with bar in notes.txt`
+- run: `run `ls -la``
+- several steps: `create a.txt with one, then read a.txt`
+- remember: `what did I say first?`
+For more, configure a provider with OPENAI_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL).";
+
+/// The answer of a turn whose calls are done, or of which one failed.
+pub(super) fn of(turn: &Turn<'_>, steps: &[Step]) -> String {
+    let mut parts = Vec::new();
+    let mut results = turn.results.iter();
+    for step in steps {
+        if step.call().is_none() {
+            parts.push(words(turn, step));
+            continue;
+        }
+        let Some(result) = results.next() else {
+            parts.push(format!("Not done, because of that: {}.", what(step)));
+            continue;
+        };
+        if result.is_error {
+            parts.push(format!(
+                "I could not {}: {}",
+                what(step),
+                result.text.trim_end()
+            ));
+        } else {
+            parts.push(done(step, result.text.trim_end()));
+        }
+    }
+    parts.join("\n\n")
+}
+
+/// JSON as it is put into a call.
+pub(super) fn raw(value: &Value) -> Box<RawValue> {
+    // A value always serializes; were it not so, the tool would refuse the `null`.
+    serde_json::value::to_raw_value(value).unwrap_or_default()
+}
+
+fn words(turn: &Turn<'_>, step: &Step) -> String {
+    match step {
+        Step::Introduce => INTRODUCTION.to_owned(),
+        Step::Help => HELP.to_owned(),
+        Step::Recall { first } => {
+            let said = if *first {
+                turn.before.first()
+            } else {
+                turn.before.last()
+            };
+            match said {
+                Some(said) if *first => format!("The first thing you said was: {said}"),
+                Some(said) => format!("Before this you said: {said}"),
+                None => "This is the first thing you said to me.".to_owned(),
+            }
+        }
+        _ => format!("I do not understand this without a real model.\n\n{HELP}"),
+    }
+}
+
+/// A step as it follows "I could not".
+fn what(step: &Step) -> String {
+    match step {
+        Step::List { path } => format!("list {}", folder(path)),
+        Step::Read { path, .. } => format!("read `{path}`"),
+        Step::Search { pattern, path, .. } => format!("search for `{pattern}`{}", within(path)),
+        Step::Find { pattern, path } => format!("find `{pattern}`{}", within(path)),
+        Step::Write { path, .. } => format!("write `{path}`"),
+        Step::Replace { path, .. } => format!("change `{path}`"),
+        Step::Run { command } => format!("run `{command}`"),
+        Step::Introduce | Step::Help | Step::Recall { .. } | Step::Unclear => "answer".to_owned(),
+    }
+}
+
+fn done(step: &Step, text: &str) -> String {
+    match step {
+        Step::List { path } => {
+            let n = text.lines().filter(|line| !line.starts_with('[')).count();
+            let entries = if n == 1 { "entry" } else { "entries" };
+            let place = folder(path);
+            let place = place[..1].to_uppercase() + &place[1..];
+            format!("{place} has {n} {entries}:\n{text}")
+        }
+        Step::Read { path, .. } => format!("`{path}` says:\n{text}"),
+        Step::Search { pattern, path, .. } => {
+            format!("The search for `{pattern}`{} gave:\n{text}", within(path))
+        }
+        Step::Find { pattern, path } => format!("`{pattern}`{} matches:\n{text}", within(path)),
+        Step::Write { .. } | Step::Replace { .. } => text.to_owned(),
+        Step::Run { command } => format!("`{command}` ran:\n{text}"),
+        Step::Introduce | Step::Help | Step::Recall { .. } | Step::Unclear => String::new(),
+    }
+}
+
+fn folder(path: &str) -> String {
+    if path == "." {
+        "this directory".to_owned()
+    } else {
+        format!("the directory `{path}`")
+    }
+}
+
+fn within(path: &Option<String>) -> String {
+    path.as_ref()
+        .map(|path| format!(" in `{path}`"))
+        .unwrap_or_default()
+}

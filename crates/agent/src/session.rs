@@ -1,0 +1,276 @@
+//! One conversation: its history, its totals, its record and its outputs.
+
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio_util::sync::CancellationToken;
+use transcript::{reader::Loaded, record::Body, recorder::Start};
+use wire::{
+    limits::{PROMPT_ON_DISK_WAIT_MAX, SETTLE_WAIT_MAX},
+    recording::{RecordingReport, RecordingState},
+};
+
+use crate::{
+    approval::{Approver, Mode},
+    config::{Config, RecordedSession},
+    event::{Event, SessionInfo, Stats, ToolStats},
+    feed::Feed,
+    from_record, git,
+    message::{Message, ToolCall, Usage},
+    model::Provider,
+    tool::{Tool, Workspace},
+};
+
+/// What a session is made of.
+#[derive(Debug)]
+pub struct SessionParts {
+    /// The process's configuration.
+    pub config: Config,
+    /// The session's id.
+    pub session_id: String,
+    /// Its transcript; `None` where no data root is known.
+    pub transcript: Option<PathBuf>,
+    /// Where it works.
+    pub workspace: Arc<Workspace>,
+    /// Who answers.
+    pub provider: Arc<dyn Provider>,
+    /// What the model may call.
+    pub tools: Vec<Arc<dyn Tool>>,
+    /// Instructions before the conversation.
+    pub system_prompt: Arc<str>,
+    /// How much runs without asking.
+    pub mode: Mode,
+    /// Who is asked; `None` where nobody can be.
+    pub approver: Option<Arc<dyn Approver>>,
+    /// Bounds of each turn.
+    pub limits: TurnLimits,
+}
+
+/// Bounds of one turn; `None` is no bound.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TurnLimits {
+    /// Model round trips.
+    pub n_round_trips_max: Option<u32>,
+    /// Tool calls.
+    pub n_tool_calls_max: Option<u32>,
+    /// Wall time.
+    pub wall_time_max: Option<Duration>,
+}
+
+/// How a turn ends its record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settle {
+    /// One-shot: nothing follows (R13).
+    Finalize,
+    /// Another turn may follow (R14).
+    Flush,
+}
+
+/// One conversation.
+#[derive(Debug)]
+pub struct Session {
+    pub(crate) parts: SessionParts,
+    pub(crate) history: Vec<Message>,
+    pub(crate) usage: Usage,
+    pub(crate) denials: Vec<ToolCall>,
+    pub(crate) stats: Stats,
+    feeds: Vec<Feed>,
+}
+
+impl Session {
+    /// A new conversation, recorded from its first prompt on.
+    #[must_use]
+    pub fn begin(parts: SessionParts) -> Self {
+        Self::start(parts, Vec::new(), Start::New)
+    }
+
+    /// Takes a stored conversation up again. Its file stays as it is until the next prompt.
+    #[must_use]
+    pub fn resume(
+        parts: SessionParts,
+        loaded: &Loaded,
+        lock: Option<transcript::lock::Lock>,
+    ) -> Self {
+        let start = Start::Resume {
+            tail: loaded.tail.clone(),
+            title: loaded.title.clone(),
+            lock,
+        };
+        let history = from_record::history(loaded);
+        Self::start(parts, history, start)
+    }
+
+    fn start(parts: SessionParts, history: Vec<Message>, start: Start) -> Self {
+        parts.config.record_session(RecordedSession {
+            path: parts.transcript.clone(),
+            session_id: parts.session_id.clone(),
+            cwd: parts.workspace.root.to_string_lossy().into_owned(),
+            start,
+        });
+        Self {
+            parts,
+            history,
+            usage: Usage::default(),
+            denials: Vec::new(),
+            stats: Stats::default(),
+            feeds: Vec::new(),
+        }
+    }
+
+    /// Adds an output; it receives every event from now on.
+    pub fn subscribe(&mut self, feed: Feed) {
+        self.feeds.push(feed);
+    }
+
+    /// The session's id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.parts.session_id
+    }
+
+    pub(crate) fn info(&self) -> Arc<SessionInfo> {
+        Arc::new(SessionInfo {
+            session_id: self.parts.session_id.clone(),
+            cwd: self.parts.workspace.root.to_string_lossy().into_owned(),
+            tools: self
+                .parts
+                .tools
+                .iter()
+                .map(|tool| tool.spec().name)
+                .collect(),
+            model: self.parts.provider.model().to_owned(),
+            mode: self.parts.mode,
+        })
+    }
+
+    pub(crate) async fn publish(&self, event: Event) {
+        for feed in &self.feeds {
+            feed.send(event.clone()).await;
+        }
+    }
+
+    /// Takes a running call's text to every output that has room for it; what a call said while it
+    /// ran is a view, its result says it again.
+    pub(crate) fn progress_of(&self, call: &ToolCall) -> Arc<dyn Fn(String) + Send + Sync> {
+        let feeds = self.feeds.clone();
+        let call_id = call.id.clone();
+        Arc::new(move |text| {
+            for feed in &feeds {
+                feed.offer(Event::ToolProgress {
+                    call_id: call_id.clone(),
+                    text: text.clone(),
+                });
+            }
+        })
+    }
+
+    /// Hands a record to the recorder; waits only where its queue is full (B7).
+    pub(crate) async fn record(&self, body: Body) {
+        if let Some(recorder) = self.parts.config.recorder() {
+            recorder.room().await;
+            recorder.append(body);
+        }
+    }
+
+    /// Records the prompt and waits until it is on disk, failed, or late (B7). Answers whether the
+    /// turn may go on (B6).
+    pub(crate) async fn record_prompt(&self, body: Body, cancel: &CancellationToken) -> bool {
+        let Some(recorder) = self.parts.config.recorder() else {
+            return !self.parts.config.recording_required();
+        };
+        recorder.set_git_branch(git::branch(&self.parts.workspace.root));
+        recorder.room().await;
+        let ticket = recorder.append_strict(body);
+        let saved = tokio::select! {
+            saved = tokio::time::timeout(PROMPT_ON_DISK_WAIT_MAX, ticket) => matches!(saved, Ok(Ok(()))),
+            // The turn ends as cancelled in any case; its record is judged by the settle.
+            () = cancel.cancelled() => true,
+        };
+        saved || !self.parts.config.recording_required()
+    }
+
+    /// Waits at most two seconds until the record is settled, before a terminal result (R13, R14).
+    pub(crate) async fn settle(&self, settle: Settle) -> RecordingReport {
+        if let Some(recorder) = self.parts.config.recorder() {
+            if settle == Settle::Finalize {
+                recorder.finalize();
+            }
+            let flushed = tokio::time::timeout(SETTLE_WAIT_MAX, recorder.flush()).await;
+            let mut report = recorder.report();
+            if flushed.is_err() && report.state == RecordingState::Saved {
+                // Nothing unsaved is announced as saved (R27): the flush has not answered.
+                report.state = RecordingState::Pending;
+            }
+            return report;
+        }
+        self.parts.config.recording()
+    }
+
+    pub(crate) fn count_tool(&mut self, name: &str, success: bool, duration: Duration) {
+        let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let tools = &mut self.stats.tools;
+        let index = tools
+            .iter()
+            .position(|tool| tool.name == name)
+            .unwrap_or_else(|| {
+                tools.push(ToolStats {
+                    name: name.to_owned(),
+                    n_calls: 0,
+                    n_success: 0,
+                    duration_ms: 0,
+                });
+                tools.len() - 1
+            });
+        let tool = &mut tools[index];
+        tool.n_calls += 1;
+        tool.n_success += u64::from(success);
+        tool.duration_ms += duration_ms;
+    }
+}
+
+/// Why a turn ends before its work does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Somebody cancelled it.
+    Cancelled,
+    /// Its wall time is over.
+    WallTime,
+}
+
+/// What can stop a turn, for whatever it waits on.
+#[derive(Debug, Clone)]
+pub(crate) struct Stopper {
+    pub(crate) cancel: CancellationToken,
+    deadline: Option<tokio::time::Instant>,
+}
+
+impl Stopper {
+    pub(crate) fn new(
+        cancel: CancellationToken,
+        began: Instant,
+        wall_time: Option<Duration>,
+    ) -> Self {
+        let deadline = wall_time
+            .and_then(|max| began.checked_add(max))
+            .map(Into::into);
+        Self { cancel, deadline }
+    }
+
+    /// Ready once the turn has to stop.
+    pub(crate) async fn stopped(&self) -> Stop {
+        let late = async {
+            match self.deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Stop::Cancelled,
+            () = late => Stop::WallTime,
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! The turn loop: ask the model, run what it calls, until it is done or stopped.
+//!
+//! Invariant: record, then publish. Whoever sees a message can find it in the record, unless the
+//! record has failed and said so.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::StreamExt;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    approval::{Decision, Verdict},
+    event::{Event, Outcome, ToolStatus, TurnSummary},
+    message::{Block, Message, ToolCall, ToolResult, Usage},
+    model::{ModelError, ModelErrorKind, ModelEvent, Request},
+    session::{Session, Settle, Stop, Stopper},
+    to_record,
+    tool::{Context, Display, Kind, Tool, ToolError},
+};
+
+/// What is counted within one turn.
+#[derive(Debug, Default)]
+struct Progress {
+    n_round_trips: u32,
+    n_tool_calls: u32,
+    duration_api: Duration,
+    answer: String,
+}
+
+/// One model response, as far as it came.
+#[derive(Debug, Default)]
+struct Reply {
+    blocks: Vec<Block>,
+    usage: Option<Usage>,
+}
+
+/// How a call ended, before it is recorded.
+struct Ended {
+    text: String,
+    display: Display,
+    status: ToolStatus,
+    error: Option<&'static str>,
+    duration: Duration,
+}
+
+impl Session {
+    /// Runs one turn and tells every output how it ended. A cancelled turn keeps what it has.
+    pub async fn run_turn(
+        &mut self,
+        prompt: &str,
+        settle: Settle,
+        cancel: &CancellationToken,
+    ) -> TurnSummary {
+        let began = Instant::now();
+        let stopper = Stopper::new(cancel.clone(), began, self.parts.limits.wall_time_max);
+        let mut progress = Progress::default();
+        self.publish(Event::TurnStarted(self.info())).await;
+        let outcome = if self.record_prompt(to_record::user(prompt), cancel).await {
+            self.history.push(Message::User(prompt.to_owned()));
+            self.work(&mut progress, &stopper).await
+        } else {
+            Outcome::RecordingRequired
+        };
+        let recording = self.settle(settle).await;
+        let summary = TurnSummary {
+            outcome,
+            answer: progress.answer,
+            duration: began.elapsed(),
+            duration_api: progress.duration_api,
+            n_round_trips: progress.n_round_trips,
+            usage: self.usage,
+            denials: self.denials.clone().into(),
+            stats: self.stats.clone(),
+            recording,
+        };
+        self.publish(Event::TurnEnded(Box::new(summary.clone())))
+            .await;
+        summary
+    }
+
+    async fn work(&mut self, progress: &mut Progress, stopper: &Stopper) -> Outcome {
+        loop {
+            if let Some(max) = self.parts.limits.n_round_trips_max
+                && progress.n_round_trips >= max
+            {
+                return Outcome::TurnLimit(max);
+            }
+            progress.n_round_trips += 1;
+            let calls = match self.ask_model(progress, stopper).await {
+                Ok(calls) if calls.is_empty() => return Outcome::Success,
+                Ok(calls) => calls,
+                Err(outcome) => return outcome,
+            };
+            if let Some(outcome) = self.run_calls(calls, progress, stopper).await {
+                return outcome;
+            }
+        }
+    }
+
+    /// One model call; answers the calls it makes.
+    async fn ask_model(
+        &mut self,
+        progress: &mut Progress,
+        stopper: &Stopper,
+    ) -> Result<Vec<ToolCall>, Outcome> {
+        let began = Instant::now();
+        self.publish(Event::ModelStarted).await;
+        let mut reply = Reply::default();
+        let end = tokio::select! {
+            biased;
+            stop = stopper.stopped() => Err(self.stopped(stop)),
+            end = self.read_reply(&mut reply) => end.map_err(Outcome::ModelFailed),
+        };
+        progress.duration_api += began.elapsed();
+        self.stats.n_requests += 1;
+        self.stats.n_request_errors += u64::from(matches!(end, Err(Outcome::ModelFailed(_))));
+        if end.is_err() {
+            // Calls of an unfinished response are not run, so they are not kept.
+            reply
+                .blocks
+                .retain(|block| !matches!(block, Block::Call(_)));
+        }
+        progress.answer = text_of(&reply.blocks);
+        if reply.blocks.is_empty() && end.is_err() {
+            return end.map(|()| Vec::new());
+        }
+        self.keep_reply(reply).await;
+        end.map(|()| match self.history.last() {
+            Some(Message::Assistant(blocks)) => calls_of(blocks),
+            _ => Vec::new(),
+        })
+    }
+
+    async fn read_reply(&self, reply: &mut Reply) -> Result<(), ModelError> {
+        let mut stream = self.parts.provider.stream(Request {
+            system: Arc::clone(&self.parts.system_prompt),
+            messages: self.history.clone(),
+            tools: self.parts.tools.iter().map(|tool| tool.spec()).collect(),
+        });
+        while let Some(event) = stream.next().await {
+            match event? {
+                ModelEvent::Text(text) => {
+                    // Kept before it is shown: a stop in between must not lose what was seen.
+                    match reply.blocks.last_mut() {
+                        Some(Block::Text(sofar)) => sofar.push_str(&text),
+                        _ => reply.blocks.push(Block::Text(text.clone())),
+                    }
+                    self.publish(Event::Text(text)).await;
+                }
+                ModelEvent::Thought(text) => {
+                    match reply.blocks.last_mut() {
+                        Some(Block::Thought(sofar)) => sofar.push_str(&text),
+                        _ => reply.blocks.push(Block::Thought(text.clone())),
+                    }
+                    self.publish(Event::Thought(text)).await;
+                }
+                ModelEvent::Call(call) => reply.blocks.push(Block::Call(call)),
+                ModelEvent::Retrying {
+                    attempt,
+                    wait,
+                    error,
+                } => {
+                    self.publish(Event::Retrying {
+                        attempt,
+                        wait,
+                        error,
+                    })
+                    .await;
+                }
+                ModelEvent::Done(completion) => {
+                    reply.usage = completion.usage;
+                    return Ok(());
+                }
+            }
+        }
+        Err(ModelError {
+            kind: ModelErrorKind::Cut,
+            status: None,
+            message: "the model's stream ended without an end".to_owned(),
+        })
+    }
+
+    /// Records a response, then shows it.
+    async fn keep_reply(&mut self, reply: Reply) {
+        let Reply { blocks, usage } = reply;
+        if let Some(usage) = usage {
+            self.usage.input += usage.input;
+            self.usage.output += usage.output;
+            self.usage.cached += usage.cached;
+            self.usage.thoughts += usage.thoughts;
+            self.usage.total += usage.total;
+        }
+        self.record(to_record::assistant(
+            self.parts.provider.model(),
+            &blocks,
+            usage,
+        ))
+        .await;
+        self.publish(Event::ModelEnded {
+            blocks: blocks.clone().into(),
+            usage,
+        })
+        .await;
+        self.history.push(Message::Assistant(blocks));
+    }
+
+    /// Runs the calls of one response in their order; answers how the turn ends, where it does.
+    ///
+    /// Every call gets a result, so that the conversation can go on from any end.
+    async fn run_calls(
+        &mut self,
+        calls: Vec<ToolCall>,
+        progress: &mut Progress,
+        stopper: &Stopper,
+    ) -> Option<Outcome> {
+        let mut results = Vec::with_capacity(calls.len());
+        let mut end = None;
+        for call in calls {
+            if end.is_none()
+                && let Some(max) = self.parts.limits.n_tool_calls_max
+                && progress.n_tool_calls >= max
+            {
+                end = Some(Outcome::ToolCallLimit(max));
+            }
+            let ended = if end.is_some() {
+                not_run("The turn ended before this call was run.")
+            } else {
+                progress.n_tool_calls += 1;
+                let (ended, stop) = self.run_call(&call, stopper).await;
+                end = stop.map(|stop| self.stopped(stop));
+                ended
+            };
+            results.push(self.keep_result(call, ended).await);
+        }
+        self.history.push(Message::ToolResults(results));
+        end
+    }
+
+    async fn run_call(&mut self, call: &ToolCall, stopper: &Stopper) -> (Ended, Option<Stop>) {
+        let began = Instant::now();
+        let token = CancellationToken::new();
+        let run = self.decide_and_run(call, &token);
+        tokio::pin!(run);
+        let (ended, stop) = tokio::select! {
+            biased;
+            ended = &mut run => (ended, None),
+            stop = stopper.stopped() => {
+                // The tool ends by itself once its token fires, and leaves nothing half done.
+                token.cancel();
+                (run.await, Some(stop))
+            }
+        };
+        let mut ended = ended;
+        ended.duration = began.elapsed();
+        (ended, stop)
+    }
+
+    async fn decide_and_run(&self, call: &ToolCall, token: &CancellationToken) -> Ended {
+        let Some(tool) = self
+            .parts
+            .tools
+            .iter()
+            .find(|tool| tool.spec().name == call.name)
+        else {
+            return failed(&ToolError {
+                kind: "unknown_tool",
+                message: format!("There is no tool `{}`.", call.name),
+            });
+        };
+        let tool = Arc::clone(tool);
+        match self.may_run(&tool, call, token).await {
+            Ok(()) => {}
+            Err(ended) => return ended,
+        }
+        let context = Context {
+            workspace: Arc::clone(&self.parts.workspace),
+            cancel: token.clone(),
+            progress: self.progress_of(call),
+        };
+        match tool.run(call.args.get(), &context).await {
+            Ok(output) => Ended {
+                text: output.text,
+                display: output.display,
+                status: ToolStatus::Success,
+                error: None,
+                duration: Duration::ZERO,
+            },
+            Err(error) => failed(&error),
+        }
+    }
+
+    async fn may_run(
+        &self,
+        tool: &Arc<dyn Tool>,
+        call: &ToolCall,
+        token: &CancellationToken,
+    ) -> Result<(), Ended> {
+        let verdict = self.parts.mode.verdict(tool.kind());
+        if verdict == Verdict::Run && tool.kind() == Kind::Read {
+            return Ok(());
+        }
+        let preview = tool
+            .preview(call.args.get(), &self.parts.workspace)
+            .map_err(|error| failed(&error))?;
+        match (verdict, &self.parts.approver) {
+            (Verdict::Run, _) => Ok(()),
+            (Verdict::Refuse, _) => Err(denied(&format!(
+                "`{}` was not run: approval mode `{}` allows reading only.",
+                call.name,
+                self.parts.mode.as_str()
+            ))),
+            (Verdict::Ask, None) => Err(denied(&format!(
+                "`{}` was not run: it needs approval and nobody can be asked in this run. \
+                 Approval mode is `{}`; a person can choose another with --approval-mode.",
+                call.name,
+                self.parts.mode.as_str()
+            ))),
+            (Verdict::Ask, Some(approver)) => {
+                let decision = tokio::select! {
+                    decision = approver.ask(call, &preview) => decision,
+                    () = token.cancelled() => return Err(cancelled("The turn was cancelled.")),
+                };
+                match decision {
+                    Decision::Allow => Ok(()),
+                    Decision::Deny(reason) => Err(denied(&reason)),
+                }
+            }
+        }
+    }
+
+    /// Records a result, then shows it.
+    async fn keep_result(&mut self, call: ToolCall, ended: Ended) -> ToolResult {
+        let Ended {
+            text,
+            display,
+            status,
+            error,
+            duration,
+        } = ended;
+        self.record(to_record::tool_result(
+            &call, &text, &display, status, error,
+        ))
+        .await;
+        self.count_tool(&call.name, status == ToolStatus::Success, duration);
+        if status == ToolStatus::Denied {
+            self.denials.push(call.clone());
+        }
+        if let Display::Diff {
+            n_added, n_removed, ..
+        } = &display
+        {
+            self.stats.n_lines_added += n_added;
+            self.stats.n_lines_removed += n_removed;
+        }
+        let result = ToolResult {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            text: text.clone(),
+            is_error: status != ToolStatus::Success,
+        };
+        self.publish(Event::ToolEnded {
+            call,
+            text,
+            display,
+            status,
+            duration,
+        })
+        .await;
+        result
+    }
+
+    fn stopped(&self, stop: Stop) -> Outcome {
+        match stop {
+            Stop::Cancelled => Outcome::Cancelled,
+            Stop::WallTime => {
+                Outcome::WallTimeLimit(self.parts.limits.wall_time_max.unwrap_or_default())
+            }
+        }
+    }
+}
+
+fn text_of(blocks: &[Block]) -> String {
+    let texts = blocks.iter().filter_map(|block| match block {
+        Block::Text(text) => Some(text.as_str()),
+        Block::Thought(_) | Block::Call(_) => None,
+    });
+    texts.collect()
+}
+
+fn calls_of(blocks: &[Block]) -> Vec<ToolCall> {
+    let calls = blocks.iter().filter_map(|block| match block {
+        Block::Call(call) => Some(call.clone()),
+        Block::Thought(_) | Block::Text(_) => None,
+    });
+    calls.collect()
+}
+
+fn failed(error: &ToolError) -> Ended {
+    let status = if error.kind == "cancelled" {
+        ToolStatus::Cancelled
+    } else {
+        ToolStatus::Error
+    };
+    ended(&error.message, status, Some(error.kind))
+}
+
+fn denied(reason: &str) -> Ended {
+    ended(reason, ToolStatus::Denied, Some("denied"))
+}
+
+fn cancelled(reason: &str) -> Ended {
+    ended(reason, ToolStatus::Cancelled, Some("cancelled"))
+}
+
+fn not_run(reason: &str) -> Ended {
+    cancelled(reason)
+}
+
+fn ended(text: &str, status: ToolStatus, error: Option<&'static str>) -> Ended {
+    Ended {
+        text: text.to_owned(),
+        display: Display::Text(text.to_owned()),
+        status,
+        error,
+        duration: Duration::ZERO,
+    }
+}

@@ -1,0 +1,70 @@
+//! The way of events to an output.
+
+use std::{thread, time::Duration};
+
+use agent::{
+    event::Event,
+    feed::{Delivery, feed},
+};
+use wire::limits::OUTPUT_QUEUE_EVENTS_MAX;
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+fn text(n: usize) -> Event {
+    Event::Text(n.to_string())
+}
+
+#[test]
+fn events_arrive_in_order_and_a_closed_feed_delivers_its_rest() {
+    let (events, mut reader) = feed();
+    runtime().block_on(async {
+        for n in 0..100 {
+            events.send(text(n)).await;
+        }
+    });
+    events.close();
+    let mut batch = Vec::new();
+    let mut texts = Vec::new();
+    while reader.next_batch(&mut batch) {
+        for delivery in batch.drain(..) {
+            if let Delivery::Event(Event::Text(text)) = delivery {
+                texts.push(text.parse::<usize>().unwrap());
+            }
+        }
+    }
+    assert_eq!(texts, (0..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_full_queue_holds_the_session_until_its_reader_reads() {
+    let (events, mut reader) = feed();
+    runtime().block_on(async {
+        for n in 0..OUTPUT_QUEUE_EVENTS_MAX {
+            events.send(text(n)).await;
+        }
+        let blocked = tokio::time::timeout(Duration::from_millis(20), events.send(text(0))).await;
+        assert!(blocked.is_err(), "the queue has a bound");
+        let mut batch = Vec::new();
+        assert!(reader.next_batch(&mut batch));
+        assert_eq!(batch.len(), 1, "the first event introduces the session");
+        assert!(reader.next_batch(&mut batch));
+        events.send(text(0)).await;
+    });
+}
+
+#[test]
+fn a_reader_that_went_away_holds_nobody() {
+    let (events, reader) = feed();
+    let gone = thread::spawn(move || drop(reader));
+    gone.join().unwrap();
+    runtime().block_on(async {
+        for n in 0..2 * OUTPUT_QUEUE_EVENTS_MAX {
+            events.send(text(n)).await;
+        }
+    });
+}

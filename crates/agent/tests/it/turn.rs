@@ -1,0 +1,435 @@
+//! The turn loop with a scripted model.
+
+use std::{
+    collections::VecDeque,
+    path::Path,
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
+
+use agent::{
+    approval::{Approver, Decision, Mode},
+    config::{Config, RecordingSettings},
+    event::{Event, Outcome, ToolStatus},
+    feed::{Delivery, feed},
+    message::{Message, ToolCall, Usage},
+    model::{
+        Completion, Finish, ModelError, ModelErrorKind, ModelEvent, ModelStream, Provider, Request,
+    },
+    session::{Session, SessionParts, Settle, TurnLimits},
+    tool::{self, Preview, Workspace},
+};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
+use serde_json::value::RawValue;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use transcript::{disk::OsDisk, local_log::LocalLog, reader, reader::Type};
+use wire::recording::RecordingState;
+
+/// One response of the script.
+#[derive(Debug, Clone)]
+enum Step {
+    /// These events, then the end.
+    Say(Vec<ModelEvent>),
+    /// This text, then silence for ever.
+    Hang(&'static str),
+    /// This text, then an error.
+    Break(&'static str),
+}
+
+/// A model that says what it was told to, and remembers what it was asked.
+#[derive(Debug, Default)]
+struct Script {
+    steps: Mutex<VecDeque<Step>>,
+    asked: Mutex<Vec<Vec<Message>>>,
+}
+
+impl Provider for Script {
+    fn model(&self) -> &str {
+        "script"
+    }
+
+    fn stream(&self, request: Request) -> ModelStream {
+        self.asked.lock().unwrap().push(request.messages);
+        let step = self
+            .steps
+            .lock()
+            .unwrap()
+            .pop_front()
+            .expect("the script has no more steps");
+        match step {
+            Step::Say(mut events) => {
+                events.push(ModelEvent::Done(Completion {
+                    finish: Finish::Stop,
+                    usage: Some(Usage {
+                        input: 10,
+                        output: 2,
+                        total: 12,
+                        ..Usage::default()
+                    }),
+                }));
+                stream::iter(events.into_iter().map(Ok)).boxed()
+            }
+            Step::Hang(text) => stream::iter([Ok(ModelEvent::Text(text.to_owned()))])
+                .chain(stream::pending())
+                .boxed(),
+            Step::Break(text) => stream::iter([
+                Ok(ModelEvent::Text(text.to_owned())),
+                Err(ModelError {
+                    kind: ModelErrorKind::Cut,
+                    status: None,
+                    message: "cut".to_owned(),
+                }),
+            ])
+            .boxed(),
+        }
+    }
+}
+
+fn text(text: &str) -> ModelEvent {
+    ModelEvent::Text(text.to_owned())
+}
+
+fn call(id: &str, name: &str, args: &str) -> ModelEvent {
+    ModelEvent::Call(ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        args: RawValue::from_string(args.to_owned()).unwrap(),
+    })
+}
+
+struct World {
+    home: TempDir,
+    script: Arc<Script>,
+    mode: Mode,
+    approver: Option<Arc<dyn Approver>>,
+    limits: TurnLimits,
+}
+
+impl World {
+    fn new(steps: impl IntoIterator<Item = Step>) -> Self {
+        let home = TempDir::new().unwrap();
+        std::fs::create_dir(home.path().join("work")).unwrap();
+        Self {
+            home,
+            script: Arc::new(Script {
+                steps: Mutex::new(steps.into_iter().collect()),
+                ..Script::default()
+            }),
+            mode: Mode::Default,
+            approver: None,
+            limits: TurnLimits::default(),
+        }
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.home.path().join("s.jsonl")
+    }
+
+    fn work(&self) -> std::path::PathBuf {
+        self.home.path().join("work").canonicalize().unwrap()
+    }
+
+    fn parts(&self) -> SessionParts {
+        SessionParts {
+            config: Config::new(RecordingSettings {
+                enabled: true,
+                required: false,
+                disk: Arc::new(OsDisk),
+                log: LocalLog::new(vec![self.home.path().join("log")]),
+                version: "test".to_owned(),
+                clock: Arc::new(jiff::Timestamp::now),
+            }),
+            session_id: "6f1b52a4-1c5f-4d0c-9a53-2f7c5d0b7a11".to_owned(),
+            transcript: Some(self.path()),
+            workspace: Arc::new(Workspace {
+                root: self.work(),
+                allowed: Vec::new(),
+            }),
+            provider: Arc::clone(&self.script) as Arc<dyn Provider>,
+            tools: tool::registry(),
+            system_prompt: "be brief".into(),
+            mode: self.mode,
+            approver: self.approver.clone(),
+            limits: self.limits,
+        }
+    }
+
+    /// Runs one turn and gives every event of it.
+    async fn turn(
+        &self,
+        session: &mut Session,
+        prompt: &str,
+        cancel: &CancellationToken,
+    ) -> Vec<Event> {
+        let (events, mut reader) = feed();
+        let reading = thread::spawn(move || {
+            let (mut all, mut batch) = (Vec::new(), Vec::new());
+            while reader.next_batch(&mut batch) {
+                all.extend(batch.drain(..).filter_map(|delivery| match delivery {
+                    Delivery::Event(event) => Some(event),
+                    Delivery::Degraded(_) => None,
+                }));
+            }
+            all
+        });
+        session.subscribe(events.clone());
+        session.run_turn(prompt, Settle::Finalize, cancel).await;
+        events.close();
+        reading.join().unwrap()
+    }
+
+    async fn run(&self, prompt: &str) -> Vec<Event> {
+        let mut session = Session::begin(self.parts());
+        self.turn(&mut session, prompt, &CancellationToken::new())
+            .await
+    }
+}
+
+fn outcome(events: &[Event]) -> &Outcome {
+    match events.last() {
+        Some(Event::TurnEnded(summary)) => &summary.outcome,
+        other => panic!("the turn did not end: {other:?}"),
+    }
+}
+
+fn kinds(path: &Path) -> Vec<Type> {
+    reader::load(path)
+        .unwrap()
+        .records
+        .iter()
+        .map(|record| record.kind)
+        .collect()
+}
+
+fn statuses(events: &[Event]) -> Vec<ToolStatus> {
+    events
+        .iter()
+        .filter_map(|event| match event {
+            Event::ToolEnded { status, .. } => Some(*status),
+            _ => None,
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_turn_with_a_tool_call_is_recorded_in_order() {
+    let world = World::new([
+        Step::Say(vec![call("c1", "list_directory", r#"{"path":"."}"#)]),
+        Step::Say(vec![text("one "), text("file")]),
+    ]);
+    std::fs::write(world.work().join("a.txt"), "a").unwrap();
+    let events = world.run("what is here?").await;
+    assert!(matches!(outcome(&events), Outcome::Success));
+    assert_eq!(statuses(&events), [ToolStatus::Success]);
+    assert_eq!(
+        kinds(&world.path()),
+        [
+            Type::User,
+            Type::Assistant,
+            Type::ToolResult,
+            Type::Assistant
+        ]
+    );
+    let Some(Event::TurnEnded(summary)) = events.last() else {
+        unreachable!()
+    };
+    assert_eq!(summary.answer, "one file");
+    assert_eq!(summary.usage.input, 20);
+    assert_eq!(summary.n_round_trips, 2);
+    assert_eq!(summary.recording.state, RecordingState::Saved);
+}
+
+#[tokio::test]
+async fn a_cancelled_turn_keeps_its_partial_answer() {
+    let world = World::new([Step::Hang("half an ans")]);
+    let mut session = Session::begin(world.parts());
+    let (events, mut reader) = feed();
+    let cancel = CancellationToken::new();
+    let token = cancel.clone();
+    // The turn is cancelled once the text has been seen.
+    let reading = thread::spawn(move || {
+        let mut batch = Vec::new();
+        while reader.next_batch(&mut batch) {
+            if batch
+                .drain(..)
+                .any(|d| matches!(d, Delivery::Event(Event::Text(_))))
+            {
+                token.cancel();
+            }
+        }
+    });
+    session.subscribe(events.clone());
+    let summary = session.run_turn("go", Settle::Finalize, &cancel).await;
+    events.close();
+    reading.join().unwrap();
+    assert!(matches!(summary.outcome, Outcome::Cancelled));
+    assert_eq!(summary.answer, "half an ans");
+    let loaded = reader::load(&world.path()).unwrap();
+    let content = loaded.records.last().unwrap().content().unwrap();
+    assert_eq!(content.parts[0].text.as_deref(), Some("half an ans"));
+}
+
+#[tokio::test]
+async fn a_cut_stream_keeps_its_partial_answer_and_is_an_error() {
+    let world = World::new([Step::Break("half")]);
+    let events = world.run("go").await;
+    assert!(
+        matches!(outcome(&events), Outcome::ModelFailed(error) if error.kind == ModelErrorKind::Cut)
+    );
+    assert_eq!(kinds(&world.path()), [Type::User, Type::Assistant]);
+}
+
+#[tokio::test]
+async fn limits_end_a_turn_and_every_call_has_a_result() {
+    let two = Step::Say(vec![
+        call("c1", "list_directory", r#"{"path":"."}"#),
+        call("c2", "list_directory", r#"{"path":"."}"#),
+    ]);
+    let mut world = World::new([two.clone()]);
+    world.limits.n_tool_calls_max = Some(1);
+    let events = world.run("go").await;
+    assert!(matches!(outcome(&events), Outcome::ToolCallLimit(1)));
+    assert_eq!(
+        statuses(&events),
+        [ToolStatus::Success, ToolStatus::Cancelled]
+    );
+    assert_eq!(
+        kinds(&world.path()),
+        [
+            Type::User,
+            Type::Assistant,
+            Type::ToolResult,
+            Type::ToolResult
+        ]
+    );
+
+    let mut world = World::new([two]);
+    world.limits.n_round_trips_max = Some(1);
+    let events = world.run("go").await;
+    assert!(matches!(outcome(&events), Outcome::TurnLimit(1)));
+    assert_eq!(
+        statuses(&events),
+        [ToolStatus::Success, ToolStatus::Success]
+    );
+
+    let mut world = World::new([Step::Hang("…")]);
+    world.limits.wall_time_max = Some(Duration::from_millis(30));
+    let events = world.run("go").await;
+    assert!(matches!(outcome(&events), Outcome::WallTimeLimit(_)));
+}
+
+#[tokio::test]
+async fn what_nobody_can_approve_is_denied_and_said_to_the_model() {
+    let world = World::new([
+        Step::Say(vec![call(
+            "c1",
+            "run_shell_command",
+            r#"{"command":"touch made"}"#,
+        )]),
+        Step::Say(vec![text("ok")]),
+    ]);
+    let events = world.run("go").await;
+    assert!(matches!(outcome(&events), Outcome::Success));
+    assert_eq!(statuses(&events), [ToolStatus::Denied]);
+    assert!(!world.work().join("made").exists());
+    let Some(Event::TurnEnded(summary)) = events.last() else {
+        unreachable!()
+    };
+    assert_eq!(summary.denials.len(), 1);
+    let asked = world.script.asked.lock().unwrap();
+    let Some(Message::ToolResults(results)) = asked[1].last() else {
+        panic!("no result")
+    };
+    assert!(results[0].is_error && results[0].text.contains("approval"));
+}
+
+#[derive(Debug)]
+struct Says(bool);
+
+impl Approver for Says {
+    fn ask<'a>(&'a self, _: &'a ToolCall, preview: &'a Preview) -> BoxFuture<'a, Decision> {
+        assert!(matches!(preview, Preview::Command { command, .. } if command == "touch made"));
+        let decision = if self.0 {
+            Decision::Allow
+        } else {
+            Decision::Deny("no".to_owned())
+        };
+        async { decision }.boxed()
+    }
+}
+
+#[tokio::test]
+async fn an_approver_decides() {
+    for allowed in [true, false] {
+        let mut world = World::new([
+            Step::Say(vec![call(
+                "c1",
+                "run_shell_command",
+                r#"{"command":"touch made"}"#,
+            )]),
+            Step::Say(vec![text("ok")]),
+        ]);
+        world.approver = Some(Arc::new(Says(allowed)));
+        let events = world.run("go").await;
+        assert_eq!(statuses(&events)[0] == ToolStatus::Success, allowed);
+        assert_eq!(world.work().join("made").exists(), allowed);
+    }
+}
+
+#[tokio::test]
+async fn a_resumed_session_tells_the_model_what_was_said() {
+    let world = World::new([
+        Step::Say(vec![call("c1", "list_directory", r#"{"path":"."}"#)]),
+        Step::Say(vec![text("first answer")]),
+        Step::Say(vec![text("second answer")]),
+    ]);
+    world.run("first").await;
+    let before = std::fs::read(world.path()).unwrap();
+    let loaded = reader::load(&world.path()).unwrap();
+    let mut session = Session::resume(world.parts(), &loaded, None);
+    world
+        .turn(&mut session, "second", &CancellationToken::new())
+        .await;
+    let after = std::fs::read(world.path()).unwrap();
+    assert!(
+        after.starts_with(&before),
+        "a resumed session keeps every earlier byte"
+    );
+    let asked = world.script.asked.lock().unwrap();
+    let said: Vec<_> = asked[2]
+        .iter()
+        .map(|message| match message {
+            Message::User(text) => format!("user {text}"),
+            Message::Assistant(blocks) => format!("assistant {}", blocks.len()),
+            Message::ToolResults(results) => format!("results {}", results.len()),
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            "user first",
+            "assistant 1",
+            "results 1",
+            "assistant 1",
+            "user second"
+        ]
+    );
+    assert_eq!(reader::load(&world.path()).unwrap().records.len(), 6);
+}
+
+/// F03: a session that is resumed and left without a prompt stays byte-identical.
+#[tokio::test]
+async fn a_resume_without_a_prompt_leaves_the_file_as_it_is() {
+    let world = World::new([Step::Say(vec![text("hi")])]);
+    world.run("first").await;
+    let before = std::fs::read(world.path()).unwrap();
+    let loaded = reader::load(&world.path()).unwrap();
+    let parts = world.parts();
+    let config = parts.config.clone();
+    let session = Session::resume(parts, &loaded, None);
+    config.shutdown(Duration::from_secs(2)).await;
+    drop(session);
+    assert_eq!(std::fs::read(world.path()).unwrap(), before);
+}

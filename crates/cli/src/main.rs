@@ -1,1 +1,28 @@
-fn main() {}
+//! The product's binary: reads arguments and environment, wires the crates together, and decides
+//! the exit code. It holds no logic that another crate could hold.
+
+use std::process::ExitCode;
+
+mod args;
+mod command;
+mod config_file;
+mod conversation;
+mod exit;
+mod output;
+mod place;
+mod resolve;
+mod run;
+mod signals;
+mod stdin;
+mod stdio;
+
+fn main() -> ExitCode {
+    // A limit on file size is an ordinary failed write for us; programs we start get the default
+    // action back. Where the handler cannot be set, the signal keeps its default.
+    // Dropped: nothing here could mend it, and the run works without.
+    _ = signals::survive_file_size_limit();
+    match command::parse(std::env::args_os()) {
+        Ok(cli) => command::dispatch(cli).into(),
+        Err(exit) => exit.into(),
+    }
+}

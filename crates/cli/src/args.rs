@@ -1,0 +1,238 @@
+//! Exactly what was typed.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A coding agent that never lies about its record.
+#[derive(Debug, Parser)]
+#[command(name = "onrecord", version, args_conflicts_with_subcommands = true)]
+pub(crate) struct Cli {
+    /// A command, or nothing for a run.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+
+    /// A run.
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+/// Commands beside the run.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List, show, check and keep stored sessions.
+    #[command(subcommand)]
+    Sessions(SessionsCommand),
+    /// Say whether sessions can be recorded here, and what to do where not.
+    Doctor {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `onrecord sessions …`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// The sessions of this project, newest first.
+    List {
+        /// A JSON object a line.
+        #[arg(long)]
+        json: bool,
+        /// Rows at the most; 0 for all.
+        #[arg(long, default_value_t = 20, value_name = "N")]
+        limit: usize,
+        /// The sessions of every project.
+        #[arg(long)]
+        all_projects: bool,
+    },
+    /// Print a session.
+    Show {
+        /// A session's id, or a beginning of it that names only one.
+        id: String,
+    },
+    /// Check transcripts; writes nothing. Exit code 65 where one is damaged.
+    Verify {
+        /// A session's id or a transcript file.
+        #[arg(
+            required_unless_present = "all",
+            conflicts_with = "all",
+            value_name = "ID|FILE"
+        )]
+        target: Option<String>,
+        /// Every session of this project.
+        #[arg(long)]
+        all: bool,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give a session a title.
+    Rename {
+        /// A session's id, or a beginning of it that names only one.
+        id: String,
+        /// The title.
+        title: String,
+    },
+    /// Write a session to standard output.
+    Export {
+        /// A session's id, or a beginning of it that names only one.
+        id: String,
+        /// Markdown to read, or JSON to work with.
+        #[arg(long, value_enum, default_value_t = ExportFormat::Md)]
+        format: ExportFormat,
+    },
+    /// Delete a session and what belongs to it.
+    Delete {
+        /// A session's id, or a beginning of it that names only one.
+        id: String,
+    },
+}
+
+/// Formats of `sessions export`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Markdown.
+    Md,
+    /// JSON.
+    Json,
+}
+
+/// Flags of a run.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The prompt.
+    #[arg(value_name = "PROMPT")]
+    pub(crate) positional: Vec<String>,
+
+    /// The prompt; runs one turn and ends.
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) prompt: Option<String>,
+
+    /// Format of standard output.
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Text, value_name = "FORMAT")]
+    pub(crate) output_format: OutputFormat,
+
+    /// Show messages while they grow (with `-o stream-json`).
+    #[arg(long)]
+    pub(crate) include_partial_messages: bool,
+
+    /// What runs without asking.
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub(crate) approval_mode: Option<ApprovalMode>,
+
+    /// Everything runs without asking: `--approval-mode yolo`.
+    #[arg(short, long, conflicts_with = "approval_mode")]
+    pub(crate) yolo: bool,
+
+    /// Go on with the newest session of this project.
+    #[arg(short, long, conflicts_with_all = ["resume", "session_id"])]
+    pub(crate) r#continue: bool,
+
+    /// Go on with this session.
+    #[arg(short, long, value_name = "ID", conflicts_with = "session_id")]
+    pub(crate) resume: Option<String>,
+
+    /// The id of the new session.
+    #[arg(long, value_name = "UUID")]
+    pub(crate) session_id: Option<String>,
+
+    /// Go on in a copy, and leave the session as it is (with --resume or --continue).
+    #[arg(long)]
+    pub(crate) fork_session: bool,
+
+    /// Whether the session is recorded.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub(crate) chat_recording: Option<bool>,
+
+    /// Do not record the session.
+    #[arg(long, conflicts_with = "chat_recording")]
+    pub(crate) no_chat_recording: bool,
+
+    /// Refuse to work without a record; exit code 74 where part of it was lost.
+    #[arg(long)]
+    pub(crate) require_recording: bool,
+
+    /// Model calls at the most; exit code 53 beyond.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_session_turns: Option<u32>,
+
+    /// Tool calls at the most; exit code 55 beyond.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tool_calls: Option<u32>,
+
+    /// Time at the most, as 90, 90s, 5m or 1h; exit code 55 beyond.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) max_wall_time: Option<Duration>,
+
+    /// The model, or `offline` for the built-in one.
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+
+    /// Base URL of an OpenAI-compatible endpoint.
+    #[arg(long, value_name = "URL")]
+    pub(crate) openai_base_url: Option<String>,
+
+    /// Key of that endpoint; better in OPENAI_API_KEY, where other users do not see it.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) openai_api_key: Option<String>,
+
+    /// Instructions in place of the built-in ones.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system_prompt: Option<String>,
+
+    /// Instructions after the built-in ones.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) append_system_prompt: Option<String>,
+
+    /// Further folders that tools may touch, separated by commas.
+    #[arg(long, value_name = "DIRS", value_delimiter = ',')]
+    pub(crate) include_directories: Vec<PathBuf>,
+}
+
+/// Values of `--output-format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// The answer.
+    Text,
+    /// One array of messages at the end.
+    Json,
+    /// A message a line, as it happens.
+    StreamJson,
+}
+
+/// Values of `--approval-mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ApprovalMode {
+    /// Reads only.
+    Plan,
+    /// Reads run, the rest asks.
+    Default,
+    /// Edits inside the project run too.
+    AutoEdit,
+    /// As auto-edit.
+    Auto,
+    /// Everything runs.
+    Yolo,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text
+        .find(|c: char| c.is_ascii_alphabetic())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let seconds = match unit {
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        "ms" => 0.001,
+        _ => return Err("expected a time such as 90, 90s, 5m or 1h".to_owned()),
+    };
+    let number: f64 = number
+        .parse()
+        .map_err(|_| "expected a time such as 90, 90s, 5m or 1h".to_owned())?;
+    match Duration::try_from_secs_f64(number * seconds) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err("expected a time above zero".to_owned()),
+    }
+}

@@ -1,0 +1,53 @@
+//! The commands: one file each.
+
+mod doctor;
+mod sessions;
+
+use std::ffi::OsString;
+
+use clap::{Parser, error::ErrorKind};
+
+use crate::{
+    args::{Cli, Command},
+    exit::Exit,
+    run, stdio,
+};
+
+/// Parses what was typed; help and version are printed here, and mistakes named in one line.
+pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, Exit> {
+    Cli::try_parse_from(args).map_err(|error| {
+        if matches!(
+            error.kind(),
+            ErrorKind::DisplayHelp
+                | ErrorKind::DisplayVersion
+                | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        ) {
+            // Dropped: a reader that does not want the help does not need it.
+            _ = stdio::print(error.to_string().as_bytes());
+            return Exit::Success;
+        }
+        stdio::say(&format!("onrecord: {}", one_line(&error.to_string())));
+        Exit::Failure
+    })
+}
+
+/// Runs what was asked; answers how the process ends.
+pub(crate) fn dispatch(cli: Cli) -> Exit {
+    match cli.command {
+        None => run::run(cli.run),
+        Some(Command::Sessions(command)) => sessions::run(command),
+        Some(Command::Doctor { json }) => doctor::run(json),
+    }
+}
+
+/// The reason and the hint of a usage error, without the usage text.
+fn one_line(error: &str) -> String {
+    let told: Vec<&str> = error
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
+        .filter(|line| !line.is_empty())
+        .map(|line| line.strip_prefix("error: ").unwrap_or(line))
+        .collect();
+    format!("{} (see `onrecord --help`)", told.join(" "))
+}

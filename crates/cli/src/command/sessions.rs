@@ -1,0 +1,326 @@
+//! `onrecord sessions …`: stored sessions.
+
+use std::{
+    fmt::Write as _,
+    io::{self, BufWriter, StdoutLock, Write as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use transcript::{
+    disk::OsDisk,
+    export,
+    reader::{self, Title, TitleSource},
+    recorder::{Bounds, NotSaved, Options, Recorder, Start},
+    store::{self, Row},
+    verify::{self, Report},
+};
+use wire::{limits::SETTLE_WAIT_MAX, words};
+
+use crate::{
+    args::{ExportFormat, SessionsCommand},
+    conversation::{find, lock_of},
+    exit::Exit,
+    place::Place,
+    resolve::Refusal,
+    run::version,
+    stdio,
+};
+
+/// Longest title that is taken, in characters; a title is one line of a list.
+const TITLE_CHARS_MAX: usize = 200;
+
+/// Characters of a title or prompt in a list.
+const TITLE_SHOWN_MAX: usize = 80;
+
+/// Runs the command.
+pub(crate) fn run(command: SessionsCommand) -> Exit {
+    match try_run(command) {
+        Ok(exit) => exit,
+        Err(refusal) => {
+            stdio::say(&format!("onrecord: {}", refusal.message));
+            refusal.exit
+        }
+    }
+}
+
+fn try_run(command: SessionsCommand) -> Result<Exit, Refusal> {
+    let place = Place::find().map_err(|error| {
+        Refusal::usage(format!(
+            "the current folder is gone ({}); change to another",
+            error.kind()
+        ))
+    })?;
+    match command {
+        SessionsCommand::List {
+            json,
+            limit,
+            all_projects,
+        } => list(&place, json, limit, all_projects),
+        SessionsCommand::Show { id } => show(&place, &id),
+        SessionsCommand::Verify { target, all, json } => {
+            verify(&place, target.as_deref(), all, json)
+        }
+        SessionsCommand::Rename { id, title } => rename(&place, &id, &title),
+        SessionsCommand::Export { id, format } => export(&place, &id, format),
+        SessionsCommand::Delete { id } => delete(&place, &id),
+    }
+}
+
+fn list(place: &Place, json: bool, limit: usize, all_projects: bool) -> Result<Exit, Refusal> {
+    let Some(root) = &place.root else {
+        return Err(no_root());
+    };
+    let limit = (limit > 0).then_some(limit);
+    let listing = if all_projects {
+        store::list_all(root, limit)
+    } else {
+        store::list(
+            &root.project(&place.cwd),
+            Some(&place.cwd.to_string_lossy()),
+            limit,
+        )
+    };
+    let mut text = String::new();
+    for row in &listing.rows {
+        if json {
+            push_json(&mut text, row);
+        } else {
+            push_row(&mut text, row);
+        }
+    }
+    print(text.as_bytes());
+    if listing.n_more > 0 {
+        stdio::say(&format!("{} more; --limit 0 lists all.", listing.n_more));
+    }
+    for skipped in &listing.skipped {
+        stdio::say(&format!(
+            "Not listed: {}: {}.",
+            skipped.session_id,
+            skipped.reason.as_str()
+        ));
+    }
+    if listing.rows.is_empty() && !json {
+        stdio::say("There is no session of this project yet.");
+    }
+    Ok(Exit::Success)
+}
+
+fn push_row(text: &mut String, row: &Row) {
+    let title = row
+        .title
+        .as_deref()
+        .or(row.prompt.as_deref())
+        .unwrap_or("(no prompt)");
+    let state = if row.open_elsewhere { " (open)" } else { "" };
+    let changed = i64::try_from(row.mtime)
+        .ok()
+        .and_then(|millis| Timestamp::from_millisecond(millis).ok())
+        .map_or_else(String::new, |time| format!("{time:.0}"));
+    // A title is somebody's text: it must not steer the terminal, nor break the line.
+    let title: String = title
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(TITLE_SHOWN_MAX)
+        .collect();
+    // Dropped: a string takes every line.
+    _ = writeln!(text, "{}  {changed}  {title}{state}", row.session_id);
+}
+
+fn show(place: &Place, id: &str) -> Result<Exit, Refusal> {
+    let loaded = load(&find(place, id)?.path)?;
+    print_with(|out| export::text(&loaded, out));
+    Ok(Exit::Success)
+}
+
+/// One row of `verify --json`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Verified<'a> {
+    file: &'a Path,
+    sound: bool,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+fn verify(place: &Place, target: Option<&str>, all: bool, json: bool) -> Result<Exit, Refusal> {
+    let files = match target {
+        Some(target) if Path::new(target).is_file() => vec![PathBuf::from(target)],
+        Some(target) => vec![find(place, target)?.path],
+        None => {
+            debug_assert!(all, "the parser demands one of both");
+            let Some(root) = &place.root else {
+                return Err(no_root());
+            };
+            let project = root.project(&place.cwd);
+            store::sessions(&project.chats_dir())
+                .into_iter()
+                .map(|found| found.path)
+                .collect()
+        }
+    };
+    let mut exit = Exit::Success;
+    let mut text = String::new();
+    for file in &files {
+        match verify::verify(file) {
+            Ok(report) => {
+                if !report.sound() {
+                    exit = Exit::Damaged;
+                }
+                if json {
+                    push_json(
+                        &mut text,
+                        &Verified {
+                            file,
+                            sound: report.sound(),
+                            report: &report,
+                        },
+                    );
+                } else {
+                    push_report(&mut text, file, &report);
+                }
+            }
+            Err(error) => {
+                stdio::say(&format!("onrecord: {error}"));
+                exit = Exit::Damaged;
+            }
+        }
+    }
+    print(text.as_bytes());
+    Ok(exit)
+}
+
+fn push_report(text: &mut String, file: &Path, report: &Report) {
+    let verdict = if report.sound() { "sound" } else { "damaged" };
+    let head = format!(
+        "{verdict:<8} {}  {} records, {} bytes, {} damaged, {} gaps, {} forks\n",
+        file.display(),
+        report.n_records,
+        report.n_bytes,
+        report.n_damage,
+        report.n_gaps,
+        report.n_forks,
+    );
+    text.push_str(&head);
+    for damage in &report.damage {
+        // Dropped: a string takes every line.
+        _ = writeln!(
+            text,
+            "         line {}, byte {}: {}",
+            damage.line, damage.offset, damage.kind
+        );
+    }
+}
+
+fn rename(place: &Place, id: &str, title: &str) -> Result<Exit, Refusal> {
+    let title = title.trim();
+    if title.is_empty()
+        || title.chars().count() > TITLE_CHARS_MAX
+        || title.contains(char::is_control)
+    {
+        return Err(Refusal::usage(format!(
+            "a title is one line of 1 to {TITLE_CHARS_MAX} characters; the session keeps the one it has"
+        )));
+    }
+    let path = find(place, id)?.path;
+    let lock = lock_of(&path)?;
+    let loaded = load(&path)?;
+    let Some(session_id) = loaded.session_id else {
+        return Err(Refusal::usage(
+            "the session holds no readable record and cannot be renamed",
+        ));
+    };
+    let recorder = Recorder::start(
+        Options {
+            path: Some(path),
+            session_id: session_id.clone(),
+            cwd: loaded
+                .cwd
+                .unwrap_or_else(|| place.cwd.to_string_lossy().into_owned()),
+            version: version(),
+            start: Start::Resume {
+                tail: loaded.tail,
+                title: loaded.title,
+                lock,
+            },
+            log: place.log(),
+            disk: Arc::new(OsDisk),
+            clock: Arc::new(Timestamp::now),
+            bounds: Bounds::default(),
+        },
+        |_| {},
+    );
+    let title = Title {
+        text: title.to_owned(),
+        source: TitleSource::Manual,
+    };
+    let saved = recorder.rename(title).wait_blocking(SETTLE_WAIT_MAX);
+    // Dropped: nothing follows the title, so there is nothing more to save.
+    _ = recorder.close().wait_blocking(SETTLE_WAIT_MAX);
+    match saved {
+        Some(Ok(())) => {
+            print(format!("Session {session_id} is renamed.\n").as_bytes());
+            Ok(Exit::Success)
+        }
+        Some(Err(NotSaved::Failed(failure))) => Err(Refusal::usage(format!(
+            "the title was not saved ({}): {}",
+            failure.class.as_str(),
+            words::remedy(failure.class)
+        ))),
+        Some(Err(NotSaved::NeverStarted(_) | NotSaved::Closed)) | None => Err(Refusal::usage(
+            "the title was not saved: the disk did not answer in time; try again, or see `onrecord doctor`",
+        )),
+    }
+}
+
+fn export(place: &Place, id: &str, format: ExportFormat) -> Result<Exit, Refusal> {
+    let loaded = load(&find(place, id)?.path)?;
+    print_with(|out| match format {
+        ExportFormat::Md => export::markdown(&loaded, out),
+        ExportFormat::Json => export::json(&loaded, out),
+    });
+    Ok(Exit::Success)
+}
+
+fn delete(place: &Place, id: &str) -> Result<Exit, Refusal> {
+    let found = find(place, id)?;
+    let Some(root) = &place.root else {
+        return Err(no_root());
+    };
+    let removed = store::delete(root, &found).map_err(|error| Refusal::usage(error.to_string()))?;
+    let mut text = String::new();
+    for path in removed.paths {
+        // Dropped: a string takes every line.
+        _ = writeln!(text, "deleted {}", path.display());
+    }
+    print(text.as_bytes());
+    Ok(Exit::Success)
+}
+
+fn load(path: &Path) -> Result<reader::Loaded, Refusal> {
+    reader::load(path).map_err(|error| Refusal::usage(error.to_string()))
+}
+
+fn no_root() -> Refusal {
+    Refusal::usage("no data root is known: set ONRECORD_HOME or HOME")
+}
+
+fn push_json(text: &mut String, value: &impl Serialize) {
+    // Rows are strings and numbers and always serialize.
+    text.push_str(&serde_json::to_string(value).unwrap_or_default());
+    text.push('\n');
+}
+
+fn print(bytes: &[u8]) {
+    // Dropped: a reader that went away (`| head`) ends quietly.
+    _ = stdio::print(bytes);
+}
+
+/// Prints while it is made, so that a long session does not have to fit into memory twice.
+fn print_with(write: impl FnOnce(&mut BufWriter<StdoutLock<'_>>) -> io::Result<()>) {
+    let mut out = BufWriter::new(io::stdout().lock());
+    // Dropped: as in `print`.
+    _ = write(&mut out).and_then(|()| out.flush());
+}

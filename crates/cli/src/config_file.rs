@@ -1,0 +1,104 @@
+//! `config.toml` in the data root: what a person does not want to type every time.
+
+use std::{fs, io, path::Path};
+
+use serde::Deserialize;
+
+/// The file, every key optional.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ConfigFile {
+    /// `[model]`.
+    #[serde(default)]
+    pub(crate) model: ModelSection,
+    /// `[approval]`.
+    #[serde(default)]
+    pub(crate) approval: ApprovalSection,
+    /// `[recording]`.
+    #[serde(default)]
+    pub(crate) recording: RecordingSection,
+}
+
+/// Who answers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ModelSection {
+    /// The model's name.
+    pub(crate) name: Option<String>,
+    /// Base URL of an OpenAI-compatible endpoint.
+    pub(crate) base_url: Option<String>,
+    /// The environment variable that holds its key.
+    pub(crate) api_key_env: Option<String>,
+}
+
+/// What runs without asking.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ApprovalSection {
+    /// `plan`, `default`, `auto-edit`, `auto` or `yolo`.
+    pub(crate) mode: Option<String>,
+}
+
+/// Whether sessions are recorded.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RecordingSection {
+    /// `false` switches recording off.
+    pub(crate) enabled: Option<bool>,
+    /// `true` is `--require-recording`.
+    pub(crate) required: Option<bool>,
+}
+
+/// Why the file cannot be used; one line that names the mend.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigFileError {
+    /// It is there, but cannot be read.
+    #[error("cannot read {path}: {reason}; mend its permissions or move it away")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// In the system's words.
+        reason: String,
+    },
+    /// It is no TOML, or holds what it must not.
+    #[error("{path} is not usable: {reason}; see docs/configuration.md for the keys")]
+    Invalid {
+        /// The file.
+        path: String,
+        /// Where and what.
+        reason: String,
+    },
+}
+
+impl ConfigFile {
+    /// Reads the file; one that is not there is empty.
+    pub(crate) fn read(path: &Path) -> Result<Self, ConfigFileError> {
+        let named = || path.display().to_string();
+        match fs::read_to_string(path) {
+            Ok(text) => toml::from_str(&text).map_err(|error| {
+                let line = error
+                    .span()
+                    .map(|span| text[..span.start].matches('\n').count() + 1);
+                let at = line.map_or_else(String::new, |line| format!("line {line}: "));
+                let reason = format!("{at}{}", error.message().replace('\n', " "));
+                ConfigFileError::Invalid {
+                    path: named(),
+                    reason,
+                }
+            }),
+            // A home that is no folder holds no configuration either.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                Ok(Self::default())
+            }
+            Err(error) => Err(ConfigFileError::Unreadable {
+                path: named(),
+                reason: error.kind().to_string(),
+            }),
+        }
+    }
+}

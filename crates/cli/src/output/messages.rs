@@ -1,0 +1,434 @@
+//! Session events to the messages of `json` and `stream-json`.
+
+use agent::{
+    event::{Event, Outcome, SessionInfo, ToolStatus, TurnSummary},
+    message::{Block as ModelBlock, ToolCall, Usage as ModelUsage},
+    tool::cut,
+};
+use serde_json::json;
+use transcript::recorder::RecordingFailure;
+use uuid::Uuid;
+use wire::{
+    QWEN_CODE_VERSION,
+    limits::STREAM_JSON_TOOL_RESULT_BYTES_MAX,
+    stream_json::{
+        Assistant, AssistantMessage, Block, Data, Degraded, Delta, Denial, Init, Message, Partial,
+        PartialMessage, ResultError, StreamEvent, System, SystemData, TurnResult, Usage, User,
+        UserMessage,
+    },
+    words,
+};
+
+use super::{stats, text::complaint};
+
+/// Takes a message on.
+type Emit<'a> = dyn FnMut(Message) + 'a;
+
+/// The messages of one session, event by event.
+#[derive(Debug)]
+pub(crate) struct Messages {
+    session_id: String,
+    model: String,
+    /// `stream_event`s for every step of a message.
+    partial: bool,
+    /// The array of `json`: no `stream_event` at all, `stats` in the result.
+    collected: bool,
+    introduced: bool,
+    /// The id that the next `assistant` message has, where it was announced.
+    announced_id: Option<String>,
+    response_open: bool,
+    n_blocks: usize,
+    open: Option<Open>,
+}
+
+/// The block that grows.
+#[derive(Debug)]
+struct Open {
+    kind: Growing,
+    text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Growing {
+    Text,
+    Thinking,
+}
+
+impl Messages {
+    /// For `stream-json`.
+    pub(crate) fn streamed(session_id: &str, partial: bool) -> Self {
+        Self {
+            session_id: session_id.to_owned(),
+            model: String::new(),
+            partial,
+            collected: false,
+            introduced: false,
+            announced_id: None,
+            response_open: false,
+            n_blocks: 0,
+            open: None,
+        }
+    }
+
+    /// For `json`.
+    pub(crate) fn collected(session_id: &str) -> Self {
+        Self {
+            collected: true,
+            ..Self::streamed(session_id, false)
+        }
+    }
+
+    /// R12: both session ids are those of the failure.
+    pub(crate) fn degraded(failure: &RecordingFailure) -> Message {
+        Message::System(System::Other(SystemData {
+            subtype: "session_recording_degraded",
+            uuid: id(),
+            session_id: failure.session_id.clone(),
+            parent_tool_use_id: None,
+            data: Data::Degraded(Degraded {
+                session_id: failure.session_id.clone(),
+                reason: words::REASON_WRITE_FAILED,
+                message: words::DEGRADED_MESSAGE,
+                class: failure.class,
+                last_record_uuid: failure.last_record_uuid.clone(),
+            }),
+        }))
+    }
+
+    /// Emits the messages of one event.
+    pub(crate) fn step(&mut self, event: &Event, emit: &mut Emit<'_>) {
+        match event {
+            Event::TurnStarted(info) => self.init(info, emit),
+            Event::ModelStarted => {
+                self.announced_id = None;
+                self.response_open = false;
+                self.n_blocks = 0;
+            }
+            Event::Text(text) => self.grow(Growing::Text, text, emit),
+            Event::Thought(text) => self.grow(Growing::Thinking, text, emit),
+            Event::ModelEnded { blocks, usage } => self.end_response(blocks, *usage, emit),
+            Event::Retrying {
+                attempt,
+                wait,
+                error,
+            } => emit(self.system(
+                "retry",
+                json!({
+                    "attempt": attempt,
+                    "delay_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+                    "message": error.message,
+                }),
+            )),
+            Event::ToolProgress { call_id, text } if self.partial => self.event(
+                Partial::ToolProgress {
+                    tool_use_id: call_id.clone(),
+                    content: text.clone(),
+                },
+                emit,
+            ),
+            Event::ToolProgress { .. } => {}
+            Event::ToolEnded {
+                call, text, status, ..
+            } => {
+                emit(self.tool_result(call, text, *status));
+            }
+            Event::Warning(line) => emit(self.system("warning", json!({"message": line}))),
+            Event::TurnEnded(summary) => self.end_turn(summary, emit),
+        }
+    }
+
+    fn init(&mut self, info: &SessionInfo, emit: &mut Emit<'_>) {
+        self.session_id.clone_from(&info.session_id);
+        self.model.clone_from(&info.model);
+        // The first message is found under the session's id; later turns have ids of their own.
+        let uuid = if self.introduced {
+            id()
+        } else {
+            info.session_id.clone()
+        };
+        emit(Message::System(System::Init(Box::new(Init {
+            subtype: "init",
+            uuid,
+            session_id: info.session_id.clone(),
+            cwd: info.cwd.clone(),
+            tools: info.tools.iter().map(|&name| name.to_owned()).collect(),
+            mcp_servers: Vec::new(),
+            model: info.model.clone(),
+            permission_mode: info.mode.as_str(),
+            slash_commands: Vec::new(),
+            qwen_code_version: QWEN_CODE_VERSION,
+            agents: Vec::new(),
+            onrecord_version: env!("CARGO_PKG_VERSION"),
+        }))));
+        if !self.introduced && !self.collected {
+            let goal_state = json!({"v": 2, "goal": null, "activity": "idle"});
+            self.event(Partial::GoalState { goal_state }, emit);
+        }
+        self.introduced = true;
+    }
+
+    fn grow(&mut self, kind: Growing, text: &str, emit: &mut Emit<'_>) {
+        if self.open.as_ref().is_some_and(|open| open.kind != kind) {
+            self.close_block(Usage::default(), emit);
+        }
+        if self.open.is_none() {
+            self.begin_block(
+                match kind {
+                    Growing::Text => json!({"type": "text", "text": ""}),
+                    Growing::Thinking => {
+                        json!({"type": "thinking", "thinking": "", "signature": ""})
+                    }
+                },
+                emit,
+            );
+            self.open = Some(Open {
+                kind,
+                text: String::new(),
+            });
+        }
+        if let Some(open) = &mut self.open {
+            open.text.push_str(text);
+        }
+        if self.partial {
+            let text = text.to_owned();
+            let delta = match kind {
+                Growing::Text => Delta::TextDelta { text },
+                Growing::Thinking => Delta::ThinkingDelta { thinking: text },
+            };
+            self.event(
+                Partial::ContentBlockDelta {
+                    index: self.n_blocks,
+                    delta,
+                },
+                emit,
+            );
+        }
+    }
+
+    fn begin_block(&mut self, content_block: serde_json::Value, emit: &mut Emit<'_>) {
+        if !self.partial {
+            return;
+        }
+        if !self.response_open {
+            self.response_open = true;
+            let id = id();
+            self.announced_id = Some(id.clone());
+            let model = self.model.clone();
+            let message = PartialMessage {
+                id,
+                role: "assistant",
+                model,
+                content: [],
+            };
+            self.event(Partial::MessageStart { message }, emit);
+        }
+        self.event(
+            Partial::ContentBlockStart {
+                index: self.n_blocks,
+                content_block,
+            },
+            emit,
+        );
+    }
+
+    fn end_block(&mut self, emit: &mut Emit<'_>) {
+        if self.partial {
+            self.event(
+                Partial::ContentBlockStop {
+                    index: self.n_blocks,
+                },
+                emit,
+            );
+            self.n_blocks += 1;
+        }
+    }
+
+    /// Ends the growing block, and with it the `assistant` message of its kind.
+    fn close_block(&mut self, usage: Usage, emit: &mut Emit<'_>) {
+        let Some(open) = self.open.take() else { return };
+        self.end_block(emit);
+        let block = match open.kind {
+            Growing::Text => Block::Text { text: open.text },
+            Growing::Thinking => Block::Thinking {
+                thinking: open.text,
+                signature: String::new(),
+            },
+        };
+        emit(self.assistant(vec![block], None, usage));
+        self.n_blocks = 0;
+    }
+
+    fn end_response(
+        &mut self,
+        blocks: &[ModelBlock],
+        usage: Option<ModelUsage>,
+        emit: &mut Emit<'_>,
+    ) {
+        let usage = usage.map(usage_of).unwrap_or_default();
+        let calls: Vec<&ToolCall> = blocks
+            .iter()
+            .filter_map(|block| match block {
+                ModelBlock::Call(call) => Some(call),
+                ModelBlock::Text(_) | ModelBlock::Thought(_) => None,
+            })
+            .collect();
+        // The tokens are those of the whole response; its last message carries them.
+        self.close_block(
+            if calls.is_empty() {
+                usage
+            } else {
+                Usage::default()
+            },
+            emit,
+        );
+        if !calls.is_empty() {
+            let content = calls.iter().map(|call| self.call(call, emit)).collect();
+            emit(self.assistant(content, Some("tool_use"), usage));
+        }
+        if self.response_open {
+            self.response_open = false;
+            self.event(Partial::MessageStop, emit);
+        }
+    }
+
+    fn call(&mut self, call: &ToolCall, emit: &mut Emit<'_>) -> Block {
+        let (id, name) = (call.id.clone(), call.name.clone());
+        if self.partial {
+            self.begin_block(
+                json!({"type": "tool_use", "id": id, "name": name, "input": {}}),
+                emit,
+            );
+            let delta = Delta::InputJsonDelta {
+                partial_json: call.args.get().to_owned(),
+            };
+            self.event(
+                Partial::ContentBlockDelta {
+                    index: self.n_blocks,
+                    delta,
+                },
+                emit,
+            );
+            self.end_block(emit);
+        }
+        Block::ToolUse {
+            id,
+            name,
+            input: call.args.clone(),
+        }
+    }
+
+    fn assistant(
+        &mut self,
+        content: Vec<Block>,
+        stop_reason: Option<&'static str>,
+        usage: Usage,
+    ) -> Message {
+        let id = self.announced_id.take().unwrap_or_else(id);
+        Message::Assistant(Assistant {
+            uuid: id.clone(),
+            session_id: self.session_id.clone(),
+            parent_tool_use_id: None,
+            message: AssistantMessage {
+                id,
+                r#type: "message",
+                role: "assistant",
+                model: self.model.clone(),
+                content,
+                stop_reason,
+                usage,
+            },
+        })
+    }
+
+    fn tool_result(&self, call: &ToolCall, text: &str, status: ToolStatus) -> Message {
+        Message::User(User {
+            uuid: id(),
+            session_id: self.session_id.clone(),
+            parent_tool_use_id: None,
+            message: UserMessage {
+                role: "user",
+                content: vec![Block::ToolResult {
+                    tool_use_id: call.id.clone(),
+                    is_error: status != ToolStatus::Success,
+                    content: Some(
+                        cut::middle(text, STREAM_JSON_TOOL_RESULT_BYTES_MAX).into_owned(),
+                    ),
+                }],
+            },
+        })
+    }
+
+    fn end_turn(&mut self, summary: &TurnSummary, emit: &mut Emit<'_>) {
+        self.close_block(Usage::default(), emit);
+        let error = complaint(&summary.outcome);
+        if let (Outcome::ModelFailed(_), Some(text)) = (&summary.outcome, &error) {
+            emit(self.assistant(
+                vec![Block::Text { text: text.clone() }],
+                None,
+                Usage::default(),
+            ));
+        }
+        let is_error = error.is_some();
+        let millis =
+            |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        emit(Message::Result(Box::new(TurnResult {
+            subtype: if is_error {
+                "error_during_execution"
+            } else {
+                "success"
+            },
+            uuid: id(),
+            session_id: self.session_id.clone(),
+            is_error,
+            duration_ms: millis(summary.duration),
+            duration_api_ms: millis(summary.duration_api),
+            num_turns: summary.n_round_trips,
+            result: (!is_error).then(|| summary.answer.clone()),
+            usage: usage_of(summary.usage),
+            permission_denials: summary.denials.iter().map(denial).collect(),
+            stats: self.collected.then(|| stats::of(summary, &self.model)),
+            error: error.map(|message| ResultError { message }),
+            recording: summary.recording.clone(),
+        })));
+    }
+
+    fn system(&self, subtype: &'static str, data: serde_json::Value) -> Message {
+        Message::System(System::Other(SystemData {
+            subtype,
+            uuid: id(),
+            session_id: self.session_id.clone(),
+            parent_tool_use_id: None,
+            data: Data::Other(data),
+        }))
+    }
+
+    fn event(&self, event: Partial, emit: &mut Emit<'_>) {
+        emit(Message::StreamEvent(StreamEvent {
+            uuid: id(),
+            session_id: self.session_id.clone(),
+            parent_tool_use_id: None,
+            event,
+        }));
+    }
+}
+
+fn id() -> String {
+    Uuid::new_v4().to_string()
+}
+
+fn usage_of(usage: ModelUsage) -> Usage {
+    Usage {
+        input_tokens: usage.input,
+        output_tokens: usage.output,
+        cache_read_input_tokens: Some(usage.cached),
+        total_tokens: Some(usage.total),
+    }
+}
+
+fn denial(call: &ToolCall) -> Denial {
+    Denial {
+        tool_name: call.name.clone(),
+        tool_use_id: call.id.clone(),
+        tool_input: call.args.clone(),
+    }
+}

@@ -1,0 +1,8 @@
+//! Integration tests of the binary: what a person, a script or another program sees.
+
+mod faults;
+mod record;
+
+mod signals;
+mod usage;
+mod world;

@@ -4,7 +4,7 @@
 //! its own row and no other.
 
 use std::{
-    fs::{self, File},
+    fs::{self, DirEntry, File},
     io,
     os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
@@ -159,26 +159,55 @@ pub(crate) struct Candidate {
 
 /// The files of a folder that are named as sessions are. A folder that is not there has none.
 pub(crate) fn candidates(dir: &Path) -> Vec<Candidate> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries
+    let entries: Vec<_> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
         .filter_map(|entry| {
             let name = entry.file_name();
             let session_id = session_of(name.to_str()?)?.to_owned();
-            let mut metadata = entry.metadata().ok()?;
-            if metadata.is_symlink() {
-                metadata = fs::metadata(entry.path()).ok()?;
-            }
-            Some(Candidate {
-                session_id,
-                path: entry.path(),
-                mtime_ns: i128::from(metadata.mtime()) * 1_000_000_000
-                    + i128::from(metadata.mtime_nsec()),
-                n_bytes: metadata.len(),
-                is_file: metadata.is_file(),
-            })
+            Some((session_id, entry))
         })
         .take(LISTING_FILES_MAX)
-        .collect()
+        .collect();
+    let candidates = on_two_threads(&entries, |(session_id, entry)| candidate(session_id, entry));
+    candidates.into_iter().flatten().flatten().collect()
+}
+
+/// `None` where the file has gone in the meantime.
+fn candidate(session_id: &str, entry: &DirEntry) -> Option<Candidate> {
+    let mut metadata = entry.metadata().ok()?;
+    if metadata.is_symlink() {
+        metadata = fs::metadata(entry.path()).ok()?;
+    }
+    Some(Candidate {
+        session_id: session_id.to_owned(),
+        path: entry.path(),
+        mtime_ns: i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec()),
+        n_bytes: metadata.len(),
+        is_file: metadata.is_file(),
+    })
+}
+
+/// Does something to each of many, in their order; `None` where it panicked.
+fn on_two_threads<T: Sync, R: Send>(items: &[T], each: impl Fn(&T) -> R + Sync) -> Vec<Option<R>> {
+    let all = |items: &[T]| {
+        let done = items.iter().map(|item| Some(each(item)));
+        done.collect::<Vec<_>>()
+    };
+    if items.len() < TWO_THREADS_FROM_FILES {
+        return all(items);
+    }
+    let (front, back) = items.split_at(items.len() / 2);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| all(back));
+        let mut done = all(front);
+        match other.join() {
+            Ok(mut more) => done.append(&mut more),
+            Err(_) => done.extend(back.iter().map(|_| None)),
+        }
+        done
+    })
 }
 
 /// The session of a transcript's file name.
@@ -209,8 +238,8 @@ fn page(mut files: Vec<Candidate>, cwd: Option<&str>, limit: Option<usize>) -> L
         let n = rest.len().min(limit - listing.rows.len());
         let (now, later) = rest.split_at(n);
         rest = later;
-        for (file, row) in now.iter().zip(rows(now)) {
-            match row {
+        for (file, row) in now.iter().zip(on_two_threads(now, row)) {
+            match row.unwrap_or(Err(SkipReason::Unreadable)) {
                 Ok(row) if cwd.is_some_and(|cwd| !belongs(row.cwd.as_deref(), cwd)) => {
                     listing.n_foreign += 1;
                 }
@@ -238,23 +267,6 @@ pub(crate) fn belongs(of: Option<&str>, cwd: &str) -> bool {
             || of
                 .strip_prefix(cwd)
                 .is_some_and(|below| below.starts_with("/.qwen/worktrees/"))
-    })
-}
-
-fn rows(files: &[Candidate]) -> Vec<Result<Row, SkipReason>> {
-    let of = |files: &[Candidate]| files.iter().map(row).collect::<Vec<_>>();
-    if files.len() < TWO_THREADS_FROM_FILES {
-        return of(files);
-    }
-    let (front, back) = files.split_at(files.len() / 2);
-    thread::scope(|scope| {
-        let other = scope.spawn(|| of(back));
-        let mut rows = of(front);
-        match other.join() {
-            Ok(mut more) => rows.append(&mut more),
-            Err(_) => rows.extend(back.iter().map(|_| Err(SkipReason::Unreadable))),
-        }
-        rows
     })
 }
 

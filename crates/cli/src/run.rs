@@ -48,10 +48,11 @@ fn try_run(args: RunArgs) -> Result<Exit, Refusal> {
     })?;
     let mut plan = plan(args, &place)?;
     let prompt = prompt_with_piped(plan.prompt.take())?;
+    let conversation = find_conversation(&plan, &place)?;
+    // Said only of a run that begins.
     for notice in &plan.notices {
         stdio::say(notice);
     }
-    let conversation = find_conversation(&plan, &place)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -162,19 +162,21 @@ fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> 
 }
 
 fn of_tls(error: &rustls::Error) -> NoConnection {
-    let (why, mend) = match error {
-        rustls::Error::General(why) => (
+    let (why, mend) = if let rustls::Error::General(why) = error {
+        (
             why.clone(),
             "install the system's CA certificates (package ca-certificates)",
-        ),
-        rustls::Error::InvalidCertificate(_) => (
+        )
+    } else if matches!(error, rustls::Error::InvalidCertificate(_)) {
+        (
             error.to_string(),
-            "the server's certificate is not trusted here; check OPENAI_BASE_URL",
-        ),
-        _ => (
+            "its certificate is not trusted here; check OPENAI_BASE_URL",
+        )
+    } else {
+        (
             error.to_string(),
             "check that OPENAI_BASE_URL is an https:// address",
-        ),
+        )
     };
     NoConnection {
         why,

@@ -51,8 +51,7 @@ fn a_full_queue_holds_the_session_until_its_reader_reads() {
         assert!(blocked.is_err(), "the queue has a bound");
         let mut batch = Vec::new();
         assert!(reader.next_batch(&mut batch));
-        assert_eq!(batch.len(), 1, "the first event introduces the session");
-        assert!(reader.next_batch(&mut batch));
+        assert_eq!(batch.len(), OUTPUT_QUEUE_EVENTS_MAX);
         events.send(text(0)).await;
     });
 }
@@ -67,4 +66,33 @@ fn a_reader_that_went_away_holds_nobody() {
             events.send(text(n)).await;
         }
     });
+}
+
+/// R12: a client learns of its session before it learns that its record failed; then the news
+/// overtakes what is queued.
+#[test]
+fn a_failure_overtakes_every_event_but_the_first() {
+    let (events, mut reader) = feed();
+    events.degraded(failure());
+    runtime().block_on(async {
+        for n in 0..3 {
+            events.send(text(n)).await;
+        }
+    });
+    let mut batch = Vec::new();
+    assert!(reader.next_batch(&mut batch));
+    let places: Vec<bool> = batch
+        .iter()
+        .map(|delivery| matches!(delivery, Delivery::Degraded(_)))
+        .collect();
+    assert_eq!(places, [false, true, false, false]);
+}
+
+fn failure() -> transcript::recorder::RecordingFailure {
+    transcript::recorder::RecordingFailure {
+        session_id: "s".to_owned(),
+        class: wire::recording::FaultClass::Io,
+        first_lost_uuid: None,
+        last_record_uuid: None,
+    }
 }

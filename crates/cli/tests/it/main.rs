@@ -2,7 +2,8 @@
 
 mod faults;
 mod record;
-
+mod run;
+mod sessions;
 mod signals;
 mod usage;
 mod world;

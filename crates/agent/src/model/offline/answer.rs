@@ -64,7 +64,14 @@ fn words(turn: &Turn<'_>, step: &Step) -> String {
                 None => "This is the first thing you said to me.".to_owned(),
             }
         }
-        _ => format!("I do not understand this without a real model.\n\n{HELP}"),
+        Step::List { .. }
+        | Step::Read { .. }
+        | Step::Search { .. }
+        | Step::Find { .. }
+        | Step::Write { .. }
+        | Step::Replace { .. }
+        | Step::Run { .. }
+        | Step::Unclear => format!("I do not understand this without a real model.\n\n{HELP}"),
     }
 }
 

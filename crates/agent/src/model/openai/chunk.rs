@@ -100,9 +100,7 @@ pub(super) fn usage(raw: &str) -> Option<Usage> {
     let prompt = wire["prompt_tokens"].as_u64();
     let completion = wire["completion_tokens"].as_u64();
     let total = wire["total_tokens"].as_u64();
-    if prompt.or(completion).or(total).is_none() {
-        return None;
-    }
+    prompt.or(completion).or(total)?;
     let (input, output) = (prompt.unwrap_or(0), completion.unwrap_or(0));
     let cached = wire["prompt_tokens_details"]["cached_tokens"]
         .as_u64()

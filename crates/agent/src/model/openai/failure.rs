@@ -89,11 +89,11 @@ impl Failure {
         let told = Told::read(body, names);
         let kind = told.kind().unwrap_or(ModelErrorKind::Provider);
         let failure = Self::told(kind, None, &told, names);
-        match kind {
-            ModelErrorKind::RateLimited | ModelErrorKind::Provider if !told.is_final() => {
-                failure.again(Again::AfterBackOff)
-            }
-            _ => failure,
+        let passes = matches!(kind, ModelErrorKind::RateLimited | ModelErrorKind::Provider);
+        if passes && !told.is_final() {
+            failure.again(Again::AfterBackOff)
+        } else {
+            failure
         }
     }
 
@@ -171,13 +171,14 @@ impl Told {
                 code: None,
             };
         };
-        let value = match &value {
-            Value::Array(values) => values.first().unwrap_or(&value),
-            _ => &value,
-        };
-        let inner = match &value["error"] {
-            Value::Null => value,
-            error => error,
+        let value = value
+            .as_array()
+            .and_then(|values| values.first())
+            .unwrap_or(&value);
+        let inner = if value["error"].is_null() {
+            value
+        } else {
+            &value["error"]
         };
         let message = [
             &inner["message"],
@@ -221,11 +222,11 @@ impl Told {
 
 /// A code, as text or as a number.
 fn word(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) if !text.is_empty() => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    }
+    let text = value
+        .as_str()
+        .map(str::to_owned)
+        .filter(|text| !text.is_empty());
+    text.or_else(|| value.as_number().map(ToString::to_string))
 }
 
 /// Whether an `error` field tells of an error; some servers send an empty one.

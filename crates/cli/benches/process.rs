@@ -1,6 +1,11 @@
 //! What the whole program takes: start, one turn, a listing. A run includes everything from before
 //! the process is started until it has ended.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it makes the sessions that are listed"
+)]
+
 use std::{fs, path::Path, process::Command};
 
 use testkit::{

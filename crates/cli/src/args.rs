@@ -54,11 +54,7 @@ pub(crate) enum SessionsCommand {
     /// Check transcripts; writes nothing. Exit code 65 where one is damaged.
     Verify {
         /// A session's id or a transcript file.
-        #[arg(
-            required_unless_present = "all",
-            conflicts_with = "all",
-            value_name = "ID|FILE"
-        )]
+        #[arg(conflicts_with = "all", value_name = "ID|FILE")]
         target: Option<String>,
         /// Every session of this project.
         #[arg(long)]

@@ -149,8 +149,12 @@ fn verify(place: &Place, target: Option<&str>, all: bool, json: bool) -> Result<
     let files = match target {
         Some(target) if Path::new(target).is_file() => vec![PathBuf::from(target)],
         Some(target) => vec![find(place, target)?.path],
+        None if !all => {
+            return Err(Refusal::usage(
+                "say which: a session's id, a transcript file, or --all",
+            ));
+        }
         None => {
-            debug_assert!(all, "the parser demands one of both");
             let Some(root) = &place.root else {
                 return Err(no_root());
             };

@@ -22,7 +22,7 @@ use std::{
     net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -47,6 +47,7 @@ struct Shared {
     arrived: Condvar,
     /// Open connections by number, to end their threads.
     connections: Mutex<HashMap<u64, TcpStream>>,
+    n_connections: AtomicU64,
 }
 
 impl std::fmt::Debug for StubModel {
@@ -74,6 +75,7 @@ impl StubModel {
             requests: Mutex::default(),
             arrived: Condvar::new(),
             connections: Mutex::default(),
+            n_connections: AtomicU64::new(0),
         });
         let acceptor = thread::spawn({
             let shared = Arc::clone(&shared);
@@ -156,6 +158,12 @@ impl StubModel {
         lock(&self.shared.requests).clone()
     }
 
+    /// Connections so far.
+    #[must_use]
+    pub fn n_connections(&self) -> u64 {
+        self.shared.n_connections.load(Ordering::SeqCst)
+    }
+
     /// Waits until `n` model requests have come, for at most `wait`; says whether they did.
     #[must_use]
     pub fn wait_for_requests(&self, n: usize, wait: Duration) -> bool {
@@ -191,6 +199,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             return;
         }
         let Ok(stream) = stream else { continue };
+        shared.n_connections.store(number + 1, Ordering::SeqCst);
         if let Ok(copy) = stream.try_clone() {
             lock(&shared.connections).insert(number, copy);
         }

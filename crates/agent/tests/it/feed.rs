@@ -1,4 +1,8 @@
 //! The way of events to an output.
+#![expect(
+    clippy::unwrap_used,
+    reason = "set-up of tests in a folder of their own may panic and write"
+)]
 
 use std::{thread, time::Duration};
 

@@ -1,5 +1,10 @@
 //! The boundary at which a process learns that recording failed (R2, R3, R6–R10), and the level of
 //! the record (B1).
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "set-up of tests in a folder of their own may panic and write"
+)]
 
 use std::{
     fs,

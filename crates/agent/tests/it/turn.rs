@@ -1,4 +1,9 @@
 //! The turn loop with a scripted model.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "set-up of tests in a folder of their own may panic and write"
+)]
 
 use std::{
     collections::VecDeque,

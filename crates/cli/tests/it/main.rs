@@ -1,4 +1,9 @@
 //! Integration tests of the binary: what a person, a script or another program sees.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test may stop where its own set-up fails, and makes the files it needs"
+)]
 
 mod faults;
 mod peers;

@@ -1,6 +1,6 @@
 //! The turn loop: ask the model, run what it calls, until it is done or stopped.
 //!
-//! Invariant: record, then publish. Whoever sees a message can find it in the record, unless the
+//! Record, then publish: whoever sees a message can find it in the record, unless the
 //! record has failed and said so.
 
 use std::{

@@ -274,6 +274,7 @@ fn pause(wait: Duration, shared: &Shared) {
         if shared.stopped.load(Ordering::SeqCst) {
             return;
         }
+        // Sleeps: a model that takes its time is what the reply asks for.
         thread::sleep(rest.min(Duration::from_millis(50)));
     }
 }

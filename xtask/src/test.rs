@@ -44,7 +44,7 @@ const LIBTEST: &[&str] = &[
 ];
 const DOCTESTS: &[&str] = &["test", "--workspace", "--locked", "--doc"];
 
-/// Ends at the first step that fails, with a line that counts the tests all the same.
+/// Runs every step, so that one look shows all that is wrong, and ends with a line that counts.
 pub(crate) fn run(workspace: &Workspace, wish: Wish) -> Result<ExitCode> {
     let stage = Stage::new(workspace, wish)?;
     let tests = if has_nextest() { NEXTEST } else { LIBTEST };
@@ -57,10 +57,7 @@ pub(crate) fn run(workspace: &Workspace, wish: Wish) -> Result<ExitCode> {
         count.add(ended.count);
         let word = if ended.success { "done" } else { "failed" };
         eprintln!("    {word} after {:.1} s", start.elapsed().as_secs_f64());
-        if !ended.success {
-            success = false;
-            break;
-        }
+        success &= ended.success;
     }
     count.move_to_skipped(stage.n_skipped()?);
     let Count {

@@ -4,8 +4,10 @@
 //! what the program does; what it needs from the machine and does not find is said by
 //! [`need::found`], never passed over.
 
+pub mod fault_disk;
 pub mod faults;
 pub mod home;
+pub mod measure;
 pub mod need;
 pub mod peers;
 pub mod run;

@@ -2,5 +2,6 @@
 
 mod faults;
 mod home;
+mod measure;
 mod peers;
 mod shim;

@@ -140,7 +140,11 @@ pub(crate) fn plan(args: RunArgs, place: &Place) -> Result<Plan, Refusal> {
             wall_time_max: args.max_wall_time,
         },
         provider,
-        workspace: Arc::new(Workspace { root, allowed }),
+        workspace: Arc::new(Workspace {
+            root,
+            allowed,
+            data_root: place.root.as_ref().map(|root| root.path().to_owned()),
+        }),
         system_prompt: system_prompt.into(),
         origin,
         notices,

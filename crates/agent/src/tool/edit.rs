@@ -107,7 +107,7 @@ impl Tool for Edit {
 }
 
 fn plan(args: &Args, workspace: &Workspace) -> Result<Plan, ToolError> {
-    let place = workspace.resolve(&args.file_path)?;
+    let place = workspace.resolve_for_change(&args.file_path)?;
     let shown = workspace.shown(&place);
     let Some(old) = file::load_if_any(&place, &shown)? else {
         return plan_new(args, place, shown);

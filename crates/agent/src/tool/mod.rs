@@ -76,6 +76,9 @@ pub struct Workspace {
     pub root: PathBuf,
     /// Further folders that calls may touch.
     pub allowed: Vec<PathBuf>,
+    /// The data root. No call changes a file in it, wherever it lies: a model that edits its own
+    /// record would make it worthless. `None` where none is known.
+    pub data_root: Option<PathBuf>,
 }
 
 /// What a running call may use.

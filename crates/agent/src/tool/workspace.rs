@@ -44,6 +44,26 @@ impl Workspace {
         ))
     }
 
+    /// As [`Workspace::resolve`], for a call that changes what is there.
+    ///
+    /// # Errors
+    /// As there, and where the place is in the data root.
+    pub fn resolve_for_change(&self, path: &str) -> Result<PathBuf, ToolError> {
+        let place = self.resolve(path)?;
+        match &self.data_root {
+            Some(data_root) if place.starts_with(physical_or_same(data_root)) => {
+                Err(ToolError::new(
+                    "outside_workspace",
+                    format!(
+                        "`{}` belongs to the record of sessions, which no tool changes.",
+                        wording::shown(path.as_ref())
+                    ),
+                ))
+            }
+            Some(_) | None => Ok(place),
+        }
+    }
+
     /// A physical place as the model is told of it: relative to the root where it is below.
     pub(super) fn shown(&self, place: &Path) -> String {
         match place.strip_prefix(physical_or_same(&self.root)) {

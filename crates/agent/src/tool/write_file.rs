@@ -95,7 +95,7 @@ impl Tool for WriteFile {
 }
 
 fn plan(args: &Args, workspace: &Workspace) -> Result<Plan, ToolError> {
-    let place = workspace.resolve(&args.file_path)?;
+    let place = workspace.resolve_for_change(&args.file_path)?;
     let shown = workspace.shown(&place);
     if args.content.len() as u64 > TOOL_FILE_BYTES_MAX {
         return Err(ToolError::new(

@@ -154,25 +154,25 @@ fn more(args: &str) -> Value {
 fn e401_names_the_key_to_check() {
     check(
         Reply::json(401, r#"{"error":{"message":"Incorrect API key provided: sk-this-is-secret","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}"#),
-        expect![],
+        expect!["error Auth Some(401): the provider refused the key (HTTP 401: Incorrect API key provided: [key]); check OPENAI_API_KEY"],
     );
 }
 
 #[test]
 fn e403_names_the_key_to_check() {
-    check(Reply::json(403, r#"{"error":{"message":"not for you"}}"#), expect![]);
+    check(Reply::json(403, r#"{"error":{"message":"not for you"}}"#), expect!["error Auth Some(403): the provider refused the key (HTTP 403: not for you); check OPENAI_API_KEY"]);
 }
 
 #[test]
 fn e404_names_the_endpoint_and_the_model() {
-    check(Reply::json(404, r#"{"error":{"message":"bad path"}}"#), expect![]);
+    check(Reply::json(404, r#"{"error":{"message":"bad path"}}"#), expect!["error NotFound Some(404): there is no such endpoint or model (HTTP 404: bad path); check OPENAI_BASE_URL (http://ADDRESS/v1) and OPENAI_MODEL (fake-model)"]);
 }
 
 #[test]
 fn a_model_that_does_not_exist_is_named() {
     check(
         Reply::json(400, r#"{"error":{"message":"The model `fake-model` does not exist","code":"model_not_found"}}"#),
-        expect![],
+        expect!["error NotFound Some(400): there is no such endpoint or model (HTTP 400: The model `fake-model` does not exist); check OPENAI_BASE_URL (http://ADDRESS/v1) and OPENAI_MODEL (fake-model)"],
     );
 }
 
@@ -180,61 +180,86 @@ fn a_model_that_does_not_exist_is_named() {
 fn e429_is_tried_again_and_told_at_the_end() {
     check(
         Reply::json(429, r#"{"error":{"message":"Rate limit reached","type":"requests","param":null,"code":"rate_limit_exceeded"}}"#).header("retry-after", "2"),
-        expect![],
+        expect![[r#"
+            retry 1 after 0ns: the provider limits requests (HTTP 429: Rate limit reached); wait, or use another model
+            retry 2 after 0ns: the provider limits requests (HTTP 429: Rate limit reached); wait, or use another model
+            retry 3 after 0ns: the provider limits requests (HTTP 429: Rate limit reached); wait, or use another model
+            retry 4 after 0ns: the provider limits requests (HTTP 429: Rate limit reached); wait, or use another model
+            error RateLimited Some(429): the provider limits requests (HTTP 429: Rate limit reached); wait, or use another model"#]],
     );
 }
 
 #[test]
 fn e429text_is_understood_without_json() {
-    check(Reply::body(429, "text/plain", "slow down").header("retry-after", "1"), expect![]);
+    check(Reply::body(429, "text/plain", "slow down").header("retry-after", "1"), expect![[r#"
+        retry 1 after 0ns: the provider limits requests (HTTP 429: slow down); wait, or use another model
+        retry 2 after 0ns: the provider limits requests (HTTP 429: slow down); wait, or use another model
+        retry 3 after 0ns: the provider limits requests (HTTP 429: slow down); wait, or use another model
+        retry 4 after 0ns: the provider limits requests (HTTP 429: slow down); wait, or use another model
+        error RateLimited Some(429): the provider limits requests (HTTP 429: slow down); wait, or use another model"#]]);
 }
 
 #[test]
 fn no_more_credit_is_not_tried_again() {
     check(
         Reply::json(429, r#"{"error":{"message":"You exceeded your quota","code":"insufficient_quota"}}"#),
-        expect![],
+        expect!["error RateLimited Some(429): the provider gives no more credit (HTTP 429: You exceeded your quota); check the account's plan and billing"],
     );
 }
 
 #[test]
 fn e400html_is_refused_without_the_page() {
-    check(Reply::body(400, "text/html", "<html>bad</html>"), expect![]);
+    check(Reply::body(400, "text/html", "<html>bad</html>"), expect!["error Rejected Some(400): the provider refused the request (HTTP 400: a web page)"]);
 }
 
 #[test]
 fn e500_is_tried_again() {
-    check(Reply::json(500, r#"{"error":{"message":"boom","type":"server_error"}}"#), expect![]);
+    check(Reply::json(500, r#"{"error":{"message":"boom","type":"server_error"}}"#), expect![[r#"
+        retry 1 after 0ns: the provider failed (HTTP 500: boom); try again later
+        retry 2 after 0ns: the provider failed (HTTP 500: boom); try again later
+        retry 3 after 0ns: the provider failed (HTTP 500: boom); try again later
+        retry 4 after 0ns: the provider failed (HTTP 500: boom); try again later
+        error Provider Some(500): the provider failed (HTTP 500: boom); try again later"#]]);
 }
 
 #[test]
 fn e502html_is_tried_again_without_the_page() {
-    check(Reply::body(502, "text/html", "<html>bad gateway</html>"), expect![]);
+    check(Reply::body(502, "text/html", "<html>bad gateway</html>"), expect![[r#"
+        retry 1 after 0ns: the provider failed (HTTP 502: a web page); try again later
+        retry 2 after 0ns: the provider failed (HTTP 502: a web page); try again later
+        retry 3 after 0ns: the provider failed (HTTP 502: a web page); try again later
+        retry 4 after 0ns: the provider failed (HTTP 502: a web page); try again later
+        error Provider Some(502): the provider failed (HTTP 502: a web page); try again later"#]]);
 }
 
 #[test]
 fn e200json_is_an_error_and_no_silence() {
     check(
         Reply::json(200, r#"{"error":{"message":"quota","code":"insufficient_quota"}}"#),
-        expect![],
+        expect!["error RateLimited None: the provider gives no more credit (quota); check the account's plan and billing"],
     );
 }
 
 #[test]
 fn e200html_is_an_error_and_no_silence() {
-    check(Reply::body(200, "text/html", "<html>login</html>"), expect![]);
+    check(Reply::body(200, "text/html", "<html>login</html>"), expect!["error Protocol None: http://ADDRESS/v1 answered with a web page instead of a model's answer; check OPENAI_BASE_URL"]);
 }
 
 #[test]
 fn a_body_of_nothing_is_an_error() {
-    check(Reply::body(200, "text/event-stream", ""), expect![]);
+    check(Reply::body(200, "text/event-stream", ""), expect![[r#"
+        retry 1 after 0ns: the answer was cut off: the stream ended before the model was done; try again
+        retry 2 after 0ns: the answer was cut off: the stream ended before the model was done; try again
+        retry 3 after 0ns: the answer was cut off: the stream ended before the model was done; try again
+        retry 4 after 0ns: the answer was cut off: the stream ended before the model was done; try again
+        error Cut None: the answer was cut off: the stream ended before the model was done; try again"#]]);
 }
 
 #[test]
 fn a_redirect_is_told_and_not_followed() {
     check(
         Reply::body(301, "text/html", "").header("location", "https://elsewhere.example/v1?key=x"),
-        expect![],
+        expect!["error NotFound Some(301): http://ADDRESS/v1 sends its callers to elsewhere.example (HTTP 301); check OPENAI_BASE_URL (http or https?)"],
     );
 }
 
@@ -246,14 +271,18 @@ fn an_answer_that_is_not_streamed_is_taken_whole() {
             "choices": [{"index": 0, "message": {"role": "assistant", "content": "whole"}, "finish_reason": "stop"}],
             "usage": {"prompt_tokens": 1, "completion_tokens": 2},
         }).to_string()),
-        expect![],
+        expect![[r#"
+            text whole
+            done Stop 1+2=3 cached 0 thoughts 0"#]],
     );
 }
 
 #[test]
 fn a_wrong_label_does_not_hide_a_stream() {
     let stream = frame(&delta(json!({"content": "a"}), Some("stop")));
-    check(Reply::json(200, &stream), expect![]);
+    check(Reply::json(200, &stream), expect![[r#"
+        text a
+        done Stop"#]]);
 }
 
 // Tool calls.
@@ -273,7 +302,13 @@ fn full_has_thoughts_text_a_call_and_tokens() {
             .finish("tool_calls")
             .event(&usage())
             .done(),
-        expect![],
+        expect![[r#"
+            thought think |more
+            text ok 
+            thought both
+            text fine
+            call call_a read_file {"path":"/x"}
+            done ToolCalls 10+7=17 cached 4 thoughts 3"#]],
     );
 }
 
@@ -286,25 +321,37 @@ fn badargs_come_as_the_text_they_are() {
             .finish("tool_calls")
             .event(&usage())
             .done(),
-        expect![],
+        expect![[r#"
+            text hello 
+            call call_a read_file "{\"path\": \"ab\", }"
+            done ToolCalls 10+7=17 cached 4 thoughts 3"#]],
     );
 }
 
 #[test]
 fn emptyargs_are_an_empty_object() {
-    check(hi().event(&read_file("")).finish("tool_calls").event(&usage()).done(), expect![]);
+    check(hi().event(&read_file("")).finish("tool_calls").event(&usage()).done(), expect![[r#"
+        text hello 
+        call call_a read_file {}
+        done ToolCalls 10+7=17 cached 4 thoughts 3"#]]);
 }
 
 #[test]
 fn strargs_stay_a_string() {
-    check(hi().event(&read_file("\"quoted\"")).finish("tool_calls").done(), expect![]);
+    check(hi().event(&read_file("\"quoted\"")).finish("tool_calls").done(), expect![[r#"
+        text hello 
+        call call_a read_file "quoted"
+        done ToolCalls"#]]);
 }
 
 #[test]
 fn objargs_are_the_object() {
     let mut chunk = call(json!(0), json!("call_a"), json!("read_file"), json!({"path": "/x"}));
     chunk["choices"][0]["finish_reason"] = json!("tool_calls");
-    check(hi().event(&chunk).done(), expect![]);
+    check(hi().event(&chunk).done(), expect![[r#"
+        text hello 
+        call call_a read_file {"path":"/x"}
+        done ToolCalls"#]]);
 }
 
 #[test]
@@ -318,40 +365,59 @@ fn twotools_are_not_mixed() {
             .finish("tool_calls")
             .event(&usage())
             .done(),
-        expect![],
+        expect![[r#"
+            text hello 
+            call call_a read_file {"a":1}
+            call call_b read_file {"b":2}
+            done ToolCalls 10+7=17 cached 4 thoughts 3"#]],
     );
 }
 
 #[test]
 fn noindex_is_a_call() {
     let part = call(Value::Null, json!("call_a"), json!("read_file"), json!("{\"a\":1}"));
-    check(hi().event(&part).finish("tool_calls").event(&usage()).done(), expect![]);
+    check(hi().event(&part).finish("tool_calls").event(&usage()).done(), expect![[r#"
+        text hello 
+        call call_a read_file {"a":1}
+        done ToolCalls 10+7=17 cached 4 thoughts 3"#]]);
 }
 
 #[test]
 fn noid_is_given_one() {
     let part = call(json!(0), Value::Null, json!("read_file"), json!("{\"a\":1}"));
-    check(hi().event(&part).finish("tool_calls").event(&usage()).done(), expect![]);
+    check(hi().event(&part).finish("tool_calls").event(&usage()).done(), expect![[r#"
+        text hello 
+        call ? read_file {"a":1}
+        done ToolCalls 10+7=17 cached 4 thoughts 3"#]]);
 }
 
 #[test]
 fn idrepeat_is_one_call() {
     check(
         hi().event(&read_file("{\"a\"")).event(&read_file(":1}")).finish("tool_calls").done(),
-        expect![],
+        expect![[r#"
+            text hello 
+            call call_a read_file {"a":1}
+            done ToolCalls"#]],
     );
 }
 
 #[test]
 fn bigindex_costs_nothing() {
     let part = call(json!(2_000_000), json!("call_a"), json!("read_file"), json!("{\"a\":1}"));
-    check(hi().event(&part).finish("tool_calls").event(&usage()).done(), expect![]);
+    check(hi().event(&part).finish("tool_calls").event(&usage()).done(), expect![[r#"
+        text hello 
+        call call_a read_file {"a":1}
+        done ToolCalls 10+7=17 cached 4 thoughts 3"#]]);
 }
 
 #[test]
 fn index1first_is_one_call() {
     let part = call(json!(1), json!("call_a"), json!("read_file"), json!("{\"a\":1}"));
-    check(hi().event(&part).finish("tool_calls").done(), expect![]);
+    check(hi().event(&part).finish("tool_calls").done(), expect![[r#"
+        text hello 
+        call call_a read_file {"a":1}
+        done ToolCalls"#]]);
 }
 
 #[test]
@@ -365,7 +431,10 @@ fn bigargs_take_time_in_proportion() {
             .finish("tool_calls")
             .event(&usage())
             .done(),
-        expect![],
+        expect![[r#"
+            text hello 
+            call call_a read_file <1000011 bytes>
+            done ToolCalls 10+7=17 cached 4 thoughts 3"#]],
     );
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
@@ -373,7 +442,9 @@ fn bigargs_take_time_in_proportion() {
 #[test]
 fn too_many_calls_are_an_error() {
     let part = |n: usize| frame(&call(json!(n), json!(format!("c{n}")), json!("x"), json!("{}")));
-    check(hi().bytes((0..200).map(part).collect::<String>()).finish("tool_calls").done(), expect![]);
+    check(hi().bytes((0..200).map(part).collect::<String>()).finish("tool_calls").done(), expect![[r#"
+        text hello 
+        error Protocol None: the answer holds too many tool calls"#]]);
 }
 
 // Text.
@@ -392,7 +463,9 @@ fn surrogate_halves_of_two_chunks_are_joined() {
             .finish("stop")
             .event(&usage())
             .done(),
-        expect![],
+        expect![[r#"
+            text hello |A|😀B|tail
+            done Stop 10+7=17 cached 4 thoughts 3"#]],
     );
 }
 
@@ -406,24 +479,32 @@ fn a_lone_surrogate_half_is_replaced_and_the_answer_goes_on() {
             .bytes(raw_text("\\ud83d"))
             .finish("stop")
             .done(),
-        expect![],
+        expect![[r#"
+            text hello |A|�tail|�|�
+            done Stop"#]],
     );
 }
 
 #[test]
 fn a_surrogate_half_before_a_cut_is_told() {
-    check(hi().bytes(raw_text("A\\ud83d")), expect![]);
+    check(hi().bytes(raw_text("A\\ud83d")), expect![[r#"
+        text hello |A|�
+        error Cut None: the answer was cut off: the stream ended before the model was done; try again"#]]);
 }
 
 #[test]
 fn garbage_ends_the_answer_with_an_error() {
-    check(hi().bytes("data: {not json\n\n").text("tail").finish("stop").done(), expect![]);
+    check(hi().bytes("data: {not json\n\n").text("tail").finish("stop").done(), expect![[r#"
+        text hello 
+        error Protocol None: the answer holds an event that is no JSON; part of it is lost"#]]);
 }
 
 #[test]
 fn badutf8_costs_the_broken_bytes_alone() {
     let broken: &[u8] = b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\xff\xfey\"},\"finish_reason\":null}]}\n\n";
-    check(hi().bytes(broken).text("tail").finish("stop").done(), expect![]);
+    check(hi().bytes(broken).text("tail").finish("stop").done(), expect![[r#"
+        text hello |x��y|tail
+        done Stop"#]]);
 }
 
 #[test]
@@ -435,20 +516,26 @@ fn mbsplit_is_put_together() {
             .bytes(&event.as_bytes()[n..])
             .finish("stop")
             .done(),
-        expect![],
+        expect![[r#"
+            text hello |é😀z
+            done Stop"#]],
     );
 }
 
 #[test]
 fn spaces_are_kept_in_text_and_dropped_around_json() {
     let event = raw_text("x").replace("\n\n", " \n\n");
-    check(Reply::stream().text("  lead").bytes(event).finish("stop").done(), expect![]);
+    check(Reply::stream().text("  lead").bytes(event).finish("stop").done(), expect![[r#"
+        text   lead|x
+        done Stop"#]]);
 }
 
 #[test]
 fn bigevent_of_32_mib_arrives() {
     let started = Instant::now();
-    check(Reply::stream().text(&"x".repeat(32 << 20)).finish("stop").done(), expect![]);
+    check(Reply::stream().text(&"x".repeat(32 << 20)).finish("stop").done(), expect![[r#"
+        text <33554432 bytes>
+        done Stop"#]]);
     assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
 }
 
@@ -470,7 +557,7 @@ fn endless_is_ended_at_the_limit() {
     for _ in 0..64 {
         reply = reply.bytes(&piece);
     }
-    check(reply.bytes("\"}}]}\n\n").done(), expect![]);
+    check(reply.bytes("\"}}]}\n\n").done(), expect!["error Protocol None: the answer cannot be read: a server-sent event is larger than 50331648 bytes"]);
 }
 
 #[test]
@@ -487,42 +574,59 @@ fn an_answer_of_many_events_is_ended_at_the_limit() {
 #[test]
 fn cut_chunked_is_told() {
     let cut = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"ha";
-    check(hi().framed(Framing::Chunked).bytes(cut).ends(End::Cut), expect![]);
+    check(hi().framed(Framing::Chunked).bytes(cut).ends(End::Cut), expect![[r#"
+        text hello 
+        error Cut None: the answer was cut off: the connection broke; try again"#]]);
 }
 
 #[test]
 fn cut_close_is_told() {
-    check(hi().bytes("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"ha"), expect![]);
+    check(hi().bytes("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"ha"), expect![[r#"
+        text hello 
+        error Cut None: the answer was cut off: the stream ended before the model was done; try again"#]]);
 }
 
 #[test]
 fn cut_chunked_mid_is_told() {
     check(
         hi().framed(Framing::Chunked).unframed("400\r\ndata: {\"choi").ends(End::Cut),
-        expect![],
+        expect![[r#"
+            text hello 
+            error Cut None: the answer was cut off: the connection broke; try again"#]],
     );
 }
 
 #[test]
 fn cut_clean_is_told() {
-    check(hi(), expect![]);
+    check(hi(), expect![[r#"
+        text hello 
+        error Cut None: the answer was cut off: the stream ended before the model was done; try again"#]]);
 }
 
 #[test]
 fn a_cut_before_anything_is_tried_again() {
     let stub = StubModel::replies(vec![Reply::stream(), Reply::hello(1)]);
-    expect![].assert_eq(&told(&collect(&stub)));
+    expect![[r#"
+        retry 1 after 0ns: the answer was cut off: the stream ended before the model was done; try again
+        text hello world 
+        done Stop 10+1=11 cached 0 thoughts 0"#]].assert_eq(&told(&collect(&stub)));
 }
 
 #[test]
 fn nodone_is_an_end_where_the_model_was_done() {
-    check(hi().finish("stop").event(&usage()), expect![]);
+    check(hi().finish("stop").event(&usage()), expect![[r#"
+        text hello 
+        done Stop 10+7=17 cached 4 thoughts 3"#]]);
 }
 
 #[test]
 fn a_last_event_without_its_blank_line_counts() {
-    check(hi().bytes(frame(&delta(json!({}), Some("stop"))).trim_end()), expect![]);
-    check(hi().bytes("data: [DONE]"), expect![]);
+    check(hi().bytes(frame(&delta(json!({}), Some("stop"))).trim_end()), expect![[r#"
+        text hello 
+        done Stop"#]]);
+    check(hi().bytes("data: [DONE]"), expect![[r#"
+        text hello 
+        done Stop"#]]);
 }
 
 #[test]
@@ -538,7 +642,9 @@ fn rst_is_told() {
         }
         events
     });
-    expect![].assert_eq(&told(&events));
+    expect![[r#"
+        text hello 
+        error Cut None: the answer was cut off: the connection broke; try again"#]].assert_eq(&told(&events));
 }
 
 #[test]
@@ -554,7 +660,9 @@ fn a_reset_after_the_model_was_done_spoils_nothing() {
         }
         events
     });
-    expect![].assert_eq(&told(&events));
+    expect![[r#"
+        text hello 
+        done Stop"#]].assert_eq(&told(&events));
 }
 
 #[test]
@@ -563,42 +671,59 @@ fn instream_error_is_told_after_what_came() {
         hi().bytes("data: {\"error\":{\"message\":\"overloaded\",\"type\":\"server_error\",\"code\":503}}\n\n")
             .text("tail")
             .done(),
-        expect![],
+        expect![[r#"
+            text hello 
+            error Provider None: the provider failed (overloaded); try again later"#]],
     );
 }
 
 #[test]
 fn instream_ev_error_is_told() {
-    check(hi().bytes("event: error\ndata: {\"message\":\"overloaded\"}\n\n").done(), expect![]);
+    check(hi().bytes("event: error\ndata: {\"message\":\"overloaded\"}\n\n").done(), expect![[r#"
+        text hello 
+        error Provider None: the provider failed (overloaded); try again later"#]]);
 }
 
 #[test]
 fn an_error_before_anything_is_tried_again() {
     let overloaded = "data: {\"error\":{\"message\":\"overloaded\",\"code\":503}}\n\n";
     let stub = StubModel::replies(vec![Reply::stream().bytes(overloaded).done(), Reply::hello(1)]);
-    expect![].assert_eq(&told(&collect(&stub)));
+    expect![[r#"
+        retry 1 after 0ns: the provider failed (overloaded); try again later
+        text hello world 
+        done Stop 10+1=11 cached 0 thoughts 0"#]].assert_eq(&told(&collect(&stub)));
 }
 
 #[test]
 fn unkfinish_is_an_end() {
-    check(hi().finish("weird_reason").event(&usage()).done(), expect![]);
+    check(hi().finish("weird_reason").event(&usage()).done(), expect![[r#"
+        text hello 
+        done Stop 10+7=17 cached 4 thoughts 3"#]]);
 }
 
 #[test]
 fn known_ends_are_told_apart() {
-    check(hi().finish("length").done(), expect![]);
-    check(hi().finish("content_filter").done(), expect![]);
+    check(hi().finish("length").done(), expect![[r#"
+        text hello 
+        done Length"#]]);
+    check(hi().finish("content_filter").done(), expect![[r#"
+        text hello 
+        done Filtered"#]]);
 }
 
 #[test]
 fn afterdone_is_not_heard() {
-    check(hi().finish("stop").done().event(&usage()).text("late"), expect![]);
+    check(hi().finish("stop").done().event(&usage()).text("late"), expect![[r#"
+        text hello 
+        done Stop"#]]);
 }
 
 #[test]
 fn done_alone_ends_an_answer_that_has_words() {
-    check(hi().done(), expect![]);
-    check(Reply::stream().done(), expect![]);
+    check(hi().done(), expect![[r#"
+        text hello 
+        done Stop"#]]);
+    check(Reply::stream().done(), expect!["error Protocol None: the provider ended the answer without a word of it"]);
 }
 
 // Shapes of events and chunks.
@@ -612,13 +737,17 @@ fn crlf_comments_ids_and_missing_blanks_are_understood() {
         event("a"),
         event("b"),
     );
-    check(Reply::stream().bytes(stream), expect![]);
+    check(Reply::stream().bytes(stream), expect![[r#"
+        text a|b
+        done Stop"#]]);
 }
 
 #[test]
 fn multidata_is_one_event() {
     let event = "data: {\"choices\":[{\"index\":0,\ndata: \"delta\":{\"content\":\"multi\"},\"finish_reason\":null}]}\n\n";
-    check(Reply::stream().bytes(event).finish("stop").done(), expect![]);
+    check(Reply::stream().bytes(event).finish("stop").done(), expect![[r#"
+        text multi
+        done Stop"#]]);
 }
 
 #[test]
@@ -629,7 +758,9 @@ fn azure_sends_chunks_without_choices_and_null_content() {
             .text("hello ")
             .event(&delta(json!({"content": null}), Some("stop")))
             .done(),
-        expect![],
+        expect![[r#"
+            text hello 
+            done Stop"#]],
     );
 }
 
@@ -646,7 +777,9 @@ fn usagenull_is_no_usage() {
             .event(&chunk(json!({"content": "b"}), None, Value::Null))
             .event(&chunk(json!({}), Some("stop"), json!({"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3})))
             .done(),
-        expect![],
+        expect![[r#"
+            text a|b
+            done Stop 1+2=3 cached 0 thoughts 0"#]],
     );
 }
 
@@ -655,7 +788,9 @@ fn usageinline_gives_way_to_the_last() {
     let mut first = delta(json!({"content": "a"}), None);
     first["usage"] = json!({"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2});
     let last = delta(json!({"content": "b"}), Some("stop"));
-    check(Reply::stream().event(&first).event(&last).event(&usage()).done(), expect![]);
+    check(Reply::stream().event(&first).event(&last).event(&usage()).done(), expect![[r#"
+        text a|b
+        done Stop 10+7=17 cached 4 thoughts 3"#]]);
 }
 
 #[test]
@@ -665,7 +800,9 @@ fn minimal_chunks_are_enough() {
             .event(&json!({"choices": [{"delta": {"content": "mini"}}]}))
             .event(&json!({"choices": [{"delta": {}, "finish_reason": "stop"}]}))
             .done(),
-        expect![],
+        expect![[r#"
+            text mini
+            done Stop"#]],
     );
 }
 
@@ -676,9 +813,11 @@ fn content_in_parts_and_refusals_are_text() {
             .event(&delta(json!({"content": [{"type": "text", "text": "a"}, {"text": "b"}]}), None))
             .event(&delta(json!({"refusal": "no"}), Some("stop")))
             .done(),
-        expect![],
+        expect![[r#"
+            text ab|no
+            done Stop"#]],
     );
-    check(Reply::stream().event(&delta(json!({"content": 5}), None)).done(), expect![]);
+    check(Reply::stream().event(&delta(json!({"content": 5}), None)).done(), expect!["error Protocol None: the answer holds content of an unknown shape"]);
 }
 
 #[test]
@@ -688,14 +827,19 @@ fn reasoning_spelled_twice_is_told_once() {
             .event(&delta(json!({"reasoning": "r", "reasoning_content": "r"}), None))
             .event(&delta(json!({"reasoning": "s", "content": "t"}), Some("stop")))
             .done(),
-        expect![],
+        expect![[r#"
+            thought r|s
+            text t
+            done Stop"#]],
     );
 }
 
 #[test]
 fn keep_alives_are_nothing() {
     let noise = "event: ping\ndata: {}\n\nevent: heartbeat\ndata: x\n\ndata:\n\ndata: {\"type\":\"ping\"}\n\n";
-    check(hi().bytes(noise).finish("stop").done(), expect![]);
+    check(hi().bytes(noise).finish("stop").done(), expect![[r#"
+        text hello 
+        done Stop"#]]);
 }
 
 // The call around the answer.
@@ -708,7 +852,11 @@ fn tries_end_and_the_waits_are_those_asked_for() {
         Reply::json(503, "{}"),
         Reply::hello(1),
     ]);
-    expect![].assert_eq(&told(&collect(&stub)));
+    expect![[r#"
+        retry 1 after 0ns: the provider limits requests (HTTP 429: slow); wait, or use another model
+        retry 2 after 0ns: the provider failed (HTTP 503: {}); try again later
+        text hello world 
+        done Stop 10+1=11 cached 0 thoughts 0"#]].assert_eq(&told(&collect(&stub)));
     assert_eq!(stub.requests().len(), 3);
 
     let stub = StubModel::replies(vec![limited().header("retry-after", "0")]);
@@ -742,7 +890,7 @@ fn an_endpoint_that_does_not_listen_is_named_without_its_credentials() {
     let text = format!("{events:?}");
     assert!(!text.contains("pass-word") && !text.contains("query-key") && !text.contains(KEY));
     let told = told(&events[4..]).replace(&address.to_string(), "ADDRESS");
-    expect![].assert_eq(&told);
+    expect!["error Unreachable None: the provider at http://ADDRESS/v1 cannot be reached: connection refused; check OPENAI_BASE_URL, and that the server runs"].assert_eq(&told);
     assert_eq!(events.len(), 5);
 }
 

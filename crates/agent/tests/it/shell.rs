@@ -55,6 +55,7 @@ impl Place {
             workspace: Arc::new(Workspace {
                 root,
                 allowed: Vec::new(),
+                data_root: None,
             }),
             cancel,
             progress: Arc::new(progress),

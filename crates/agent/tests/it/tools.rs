@@ -74,6 +74,7 @@ impl Place {
             workspace: Arc::new(Workspace {
                 root: root.clone(),
                 allowed,
+                data_root: None,
             }),
             cancel: CancellationToken::new(),
             progress: Arc::new(|_| {}),

@@ -151,6 +151,7 @@ impl World {
             workspace: Arc::new(Workspace {
                 root: self.work(),
                 allowed: Vec::new(),
+                data_root: None,
             }),
             provider: Arc::clone(&self.script) as Arc<dyn Provider>,
             tools: tool::registry(),
@@ -211,9 +212,11 @@ fn kinds(path: &Path) -> Vec<Type> {
 fn statuses(events: &[Event]) -> Vec<ToolStatus> {
     events
         .iter()
-        .filter_map(|event| match event {
-            Event::ToolEnded { status, .. } => Some(*status),
-            _ => None,
+        .filter_map(|event| {
+            let Event::ToolEnded { status, .. } = event else {
+                return None;
+            };
+            Some(*status)
         })
         .collect()
 }

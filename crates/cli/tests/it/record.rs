@@ -291,3 +291,33 @@ fn a_session_remembers_what_was_said() {
     assert!(ran.stdout.contains("Zaphod"), "{ran:?}");
     assert_eq!(valid_prefix(&transcript(&home)).len(), 4);
 }
+
+/// A model that may edit everything in its workspace may not edit the record that lies there.
+#[test]
+fn a_file_tool_does_not_change_the_record() {
+    let home = Home::new();
+    let data_root = home.workspace().join(".onrecord");
+    let run_at = |prompt: &str| {
+        let mut command = command(&home);
+        run(command
+            .env("ONRECORD_HOME", &data_root)
+            .args(yolo("json", prompt)))
+    };
+    run_at("hello");
+    let file = testkit::home::transcripts_under(&data_root).remove(0);
+    let before = fs::read(&file).unwrap();
+    for (name, args) in [
+        (
+            "write_file",
+            serde_json::json!({"file_path": file, "content": ""}),
+        ),
+        (
+            "edit",
+            serde_json::json!({"file_path": file, "old_string": "hello", "new_string": "bye"}),
+        ),
+    ] {
+        let ran = run_at(&crate::world::tool(name, &args));
+        assert!(ran.stdout.contains("belongs to the record"), "{ran:?}");
+        assert_eq!(fs::read(&file).unwrap(), before);
+    }
+}

@@ -1,13 +1,13 @@
 //! The one door of the recorder to the file system, so that a test can stand in it.
 //!
 //! It is synchronous on purpose: the recorder writes on a thread of its own, and `std` reports a
-//! failed write at that write.
+//! failed write at that write. It knows files and folders, and nothing of what is in them.
 
 use std::{
     fmt::Debug,
-    fs::{DirBuilder, File, OpenOptions},
-    io::{self, Write},
-    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt},
+    fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions},
+    io::{self, ErrorKind, Write},
+    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::Path,
 };
 
@@ -24,6 +24,8 @@ pub struct Stat {
     pub ino: u64,
     /// Bytes.
     pub size: u64,
+    /// Names that the file has in folders; 0 once it is unlinked.
+    pub n_links: u64,
     /// Whether it is a regular file.
     pub is_file: bool,
 }
@@ -36,7 +38,8 @@ pub trait Disk: Debug + Send + Sync {
     /// It cannot be made.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes a file that is not there, for the owner alone (0600), and opens it for appending.
+    /// Makes a file that is not there, for the owner alone (0600), and opens it for appending and
+    /// reading.
     ///
     /// # Errors
     /// It is there, or cannot be made.
@@ -78,7 +81,7 @@ pub trait DiskFile: Debug + Send {
     /// It keeps its size.
     fn truncate(&mut self, size: u64) -> io::Result<()>;
 
-    /// One read; may be short.
+    /// One read; may be short, and is empty at the end of the file.
     ///
     /// # Errors
     /// Nothing was read.
@@ -91,7 +94,16 @@ pub struct OsDisk;
 
 impl Disk for OsDisk {
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(path)
+        match create_dir(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let Some(parent) = path.parent() else {
+                    return Err(error);
+                };
+                self.create_dir_all(parent)?;
+                create_dir(path)
+            }
+            result => result,
+        }
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -101,36 +113,53 @@ impl Disk for OsDisk {
             .create_new(true)
             .mode(0o600)
             .open(path)?;
+        // Dropped: a umask can only have taken bits away, which is in the way of the next opener and
+        // not of this one.
+        _ = file.set_permissions(Permissions::from_mode(0o600));
         Ok(Box::new(OsFile(file)))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         // A FIFO in the file's place must not hold the writer.
-        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = OpenOptions::new()
             .read(true)
             .append(true)
-            .custom_flags(flags)
+            .custom_flags(flags.bits().cast_signed())
             .open(path)?;
         Ok(Box::new(OsFile(file)))
     }
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
-        std::fs::metadata(path).map(|metadata| Stat::of(&metadata))
+        fs::metadata(path).map(|metadata| Stat::of(&metadata))
     }
 
     fn lock(&self, path: &Path) -> Option<Lock> {
-        // Whoever was quicker than we with our own new file holds it; we write all the same (R5).
+        // Somebody who was quicker has it; that is no failure of ours.
         lock::acquire(path).unwrap_or_default()
     }
 }
 
+fn create_dir(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => {
+            // Dropped: whether the umask left enough shows when something is made in the folder.
+            _ = fs::set_permissions(path, Permissions::from_mode(0o700));
+            Ok(())
+        }
+        // Whether it is a folder shows in the same way.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 impl Stat {
-    fn of(metadata: &std::fs::Metadata) -> Self {
+    fn of(metadata: &Metadata) -> Self {
         Self {
             dev: metadata.dev(),
             ino: metadata.ino(),
             size: metadata.size(),
+            n_links: metadata.nlink(),
             is_file: metadata.is_file(),
         }
     }

@@ -1,51 +1,46 @@
-//! What is known of a failure, and how it is answered.
+//! What is known of a failure, by whom, and how it is said.
 
-use std::{
-    fmt,
-    future::Future,
-    io,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{fmt, io, sync::Arc};
 
 use rustix::io::Errno;
-use tokio::sync::oneshot;
 use wire::recording::FaultClass;
 
-use crate::fault::class_of;
+use crate::fault::{class_of, class_of_creation};
 
-/// The first failed write of a recorder. What it shows holds no path, no errno and none of the
-/// system's words (R28); those go to the local log alone.
-#[derive(Clone)]
+/// The first failed write of a recorder. It holds no path, no errno and none of the system's words,
+/// so that it may be shown anywhere (R28); those go to the local log alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordingFailure {
     /// The session of the record that failed (R2).
     pub session_id: String,
     /// The cause.
     pub class: FaultClass,
-    /// The first record that is not on disk in full; `None` where the file itself is lost.
+    /// The first record that is not known to be on disk in full; `None` where every accepted record
+    /// was, and later ones will not be.
     pub first_lost_uuid: Option<String>,
-    /// The last record that is; `None` where there is none, or where the file itself is lost.
+    /// The last record that is known to be on disk; `None` where there is none, or where nobody knows
+    /// what is left of the file.
     pub last_record_uuid: Option<String>,
 }
 
-impl fmt::Debug for RecordingFailure {
+impl fmt::Display for RecordingFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecordingFailure")
-            .field("session_id", &self.session_id)
-            .field("class", &self.class)
-            .finish_non_exhaustive()
+        write!(
+            f,
+            "recording of session {} stopped: {}",
+            self.session_id,
+            self.class.as_str()
+        )
     }
 }
 
-/// Why a record is not on disk.
-#[derive(Debug, Clone, thiserror::Error)]
+/// Why something is not on disk.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotSaved {
-    /// A write failed (R1).
-    #[error("recording stopped: {}", .0.class.as_str())]
+    /// A write failed, and with it the recorder (R1).
+    #[error("{0}")]
     Failed(Arc<RecordingFailure>),
-    /// The file could not be created (R4).
+    /// The file could not be created; what was accepted waits (R4).
     #[error("the transcript could not be created: {}", .0.as_str())]
     NeverStarted(FaultClass),
     /// The recorder was closed before.
@@ -53,78 +48,44 @@ pub enum NotSaved {
     Closed,
 }
 
-/// Answers when something is on disk, or never will be. It can be dropped.
-#[derive(Debug)]
-pub struct Ticket(Answer);
-
-#[derive(Debug)]
-enum Answer {
-    Ready(Option<Result<(), NotSaved>>),
-    Waiting(oneshot::Receiver<Result<(), NotSaved>>),
-}
-
-impl Ticket {
-    pub(super) fn ready(answer: Result<(), NotSaved>) -> Self {
-        Self(Answer::Ready(Some(answer)))
-    }
-
-    pub(super) fn waiting(answer: oneshot::Receiver<Result<(), NotSaved>>) -> Self {
-        Self(Answer::Waiting(answer))
-    }
-
-    /// Waits on this thread; `None` at the end of the time.
-    #[must_use]
-    pub fn wait_blocking(self, wait_max: Duration) -> Option<Result<(), NotSaved>> {
-        match self.0 {
-            Answer::Ready(answer) => answer,
-            Answer::Waiting(receiver) => {
-                let (sender, answer) = std::sync::mpsc::sync_channel(1);
-                std::thread::spawn(move || {
-                    let answer = receiver.blocking_recv().unwrap_or(Err(NotSaved::Closed));
-                    // Dropped: nobody waits any more.
-                    _ = sender.send(answer);
-                });
-                answer.recv_timeout(wait_max).ok()
-            }
-        }
-    }
-}
-
-impl Future for Ticket {
-    type Output = Result<(), NotSaved>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
-            Answer::Ready(answer) => Poll::Ready(answer.take().unwrap_or(Err(NotSaved::Closed))),
-            Answer::Waiting(receiver) => Pin::new(receiver)
-                .poll(context)
-                .map(|answer| answer.unwrap_or(Err(NotSaved::Closed))),
-        }
-    }
-}
-
-/// A failed step of the writer, as the local log takes it.
-#[derive(Debug)]
+/// What went wrong on the disk, as the local log takes it (B4).
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cause {
     pub(super) class: FaultClass,
     pub(super) error: String,
     pub(super) errno: Option<i32>,
+    /// Whether what was written before is lost too, or may be.
+    pub(super) file_lost: bool,
 }
 
 impl Cause {
+    /// A failed write, or what belongs to it.
     pub(super) fn of(error: &io::Error) -> Self {
+        let class = class_of(error);
         Self {
-            class: class_of(error),
+            class,
             error: error.to_string(),
             errno: Errno::from_io_error(error).map(Errno::raw_os_error),
+            file_lost: class == FaultClass::Gone,
         }
     }
 
+    /// A file that could not be created.
+    pub(super) fn of_creation(error: &io::Error) -> Self {
+        Self {
+            class: class_of_creation(error),
+            file_lost: false,
+            ..Self::of(error)
+        }
+    }
+
+    /// A fault that is not the system's.
     pub(super) fn new(class: FaultClass, error: &str) -> Self {
         Self {
             class,
             error: error.to_owned(),
             errno: None,
+            file_lost: class == FaultClass::Gone,
         }
     }
 }

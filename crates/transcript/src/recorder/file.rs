@@ -1,311 +1,234 @@
-//! The transcript on disk: created lazily, mended at open (B3), known to be the one at its path (B2),
-//! and cut back to whole records when a write fails.
+//! The open transcript: the one at its path (B2), written in whole lines, and cut back to them when a
+//! write fails (B3).
+//!
+//! It knows bytes and line ends. Who is told of a failure is decided elsewhere.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{
+    io::{self, ErrorKind},
+    path::PathBuf,
+    sync::Arc,
+};
 
-use serde::de::IgnoredAny;
-use wire::{limits::TRANSCRIPT_LINE_BYTES_MAX, recording::FaultClass};
+use wire::{limits::RECORDER_INTERRUPTIONS_MAX, recording::FaultClass};
 
-use super::failure::Cause;
+use super::{failure::Cause, repair};
 use crate::{
     disk::{Disk, DiskFile, Stat},
+    local_log::LocalLog,
     lock::Lock,
 };
 
-/// Bytes of one step back through the last line.
-const STEP_BYTES: usize = 64 << 10;
-
-/// Why the transcript cannot be written.
+/// Why a file could not be made ready.
 #[derive(Debug)]
 pub(super) enum OpenError {
-    /// It could not be created: no failure yet (R4).
+    /// It could not be created, and there is nothing of ours on disk (R4).
     NotCreated(Cause),
-    /// It is there, or was, and cannot be written: a failed write.
+    /// It is there, or was, and cannot be written.
     Failed(Cause),
 }
 
-/// A batch that did not get on disk in full.
+/// How far an append came.
 #[derive(Debug)]
-pub(super) struct WriteError {
-    pub(super) cause: Cause,
-    /// Bytes of the batch that did.
-    pub(super) n_written: usize,
+pub(super) struct Appended {
+    /// Bytes of whole lines that are on disk.
+    pub(super) n_bytes: usize,
+    /// Why it is not all; `None` where it is, or where the writer was told to stop.
+    pub(super) cause: Option<Cause>,
 }
 
-/// A session's file, open or not yet.
+/// The open transcript.
 #[derive(Debug)]
-pub(super) struct Transcript {
+pub(super) struct TranscriptFile {
     disk: Arc<dyn Disk>,
-    path: Option<PathBuf>,
-    is_new: bool,
-    lock: Option<Lock>,
-    open: Option<Open>,
-}
-
-#[derive(Debug)]
-struct Open {
+    path: PathBuf,
     file: Box<dyn DiskFile>,
     dev: u64,
     ino: u64,
-    /// Where our last good record ends, or what another writer put behind it.
+    /// Where the last good record ends, ours or another writer's.
     end: u64,
+    /// Whether what is there lacks its line end, which must come before our next line.
+    is_unended: bool,
 }
 
-impl Transcript {
-    pub(super) fn new(
+impl TranscriptFile {
+    /// Makes a new transcript. One that is there already is somebody else's.
+    pub(super) fn create(
         disk: Arc<dyn Disk>,
-        path: Option<PathBuf>,
-        is_new: bool,
-        lock: Option<Lock>,
-    ) -> Self {
+        path: PathBuf,
+    ) -> Result<(Self, Option<Lock>), OpenError> {
+        let not_created = |error: io::Error| OpenError::NotCreated(Cause::of_creation(&error));
+        let file = match (disk.create(&path), path.parent()) {
+            (Err(error), Some(folder)) if error.kind() == ErrorKind::NotFound => {
+                disk.create_dir_all(folder).map_err(not_created)?;
+                disk.create(&path).map_err(not_created)?
+            }
+            (result, _) => result.map_err(not_created)?,
+        };
+        let stat = file
+            .stat()
+            .map_err(|error| OpenError::Failed(Cause::of(&error)))?;
+        let lock = disk.lock(&path);
+        Ok((Self::new(disk, path, file, stat), lock))
+    }
+
+    /// Opens the transcript of a session that goes on, and mends its end (B3).
+    pub(super) fn open(
+        disk: Arc<dyn Disk>,
+        path: PathBuf,
+        session_id: &str,
+        log: &LocalLog,
+    ) -> Result<Self, Cause> {
+        let of = |error: io::Error| Cause::of(&error);
+        let file = disk.open(&path).map_err(of)?;
+        let stat = file.stat().map_err(of)?;
+        if !stat.is_file {
+            return Err(gone("no regular file is at its path"));
+        }
+        let mut transcript = Self::new(disk, path, file, stat);
+        // Before anything is cut, it must be the right file.
+        transcript.check()?;
+        let end =
+            repair::mend(&mut *transcript.file, transcript.end, session_id, log).map_err(of)?;
+        transcript.end = end.size;
+        transcript.is_unended = end.is_unended;
+        Ok(transcript)
+    }
+
+    fn new(disk: Arc<dyn Disk>, path: PathBuf, file: Box<dyn DiskFile>, stat: Stat) -> Self {
         Self {
             disk,
             path,
-            is_new,
-            lock,
-            open: None,
-        }
-    }
-
-    pub(super) fn is_open(&self) -> bool {
-        self.open.is_some()
-    }
-
-    /// Makes the file ready for the first record. A torn fragment at its end is cut and given to
-    /// `keep`.
-    pub(super) fn open(&mut self, keep: impl FnOnce(&[u8])) -> Result<(), OpenError> {
-        let Some(path) = self.path.clone() else {
-            let cause = Cause::new(FaultClass::Other, "no data root is known");
-            return Err(OpenError::NotCreated(cause));
-        };
-        let failed = |error: io::Error| OpenError::Failed(Cause::of(&error));
-        if self.is_new {
-            let not_created = |error: io::Error| OpenError::NotCreated(Cause::of(&error));
-            if let Some(folder) = path.parent() {
-                self.disk.create_dir_all(folder).map_err(not_created)?;
-            }
-            let file = self.disk.create(&path).map_err(not_created)?;
-            let stat = file.stat().map_err(failed)?;
-            self.open = Some(Open {
-                file,
-                dev: stat.dev,
-                ino: stat.ino,
-                end: stat.size,
-            });
-            self.lock = self.disk.lock(&path);
-            return Ok(());
-        }
-        let file = self.disk.open(&path).map_err(failed)?;
-        let stat = file.stat().map_err(failed)?;
-        if !stat.is_file {
-            return Err(OpenError::Failed(gone("the transcript is no regular file")));
-        }
-        let mut open = Open {
             file,
             dev: stat.dev,
             ino: stat.ino,
             end: stat.size,
-        };
-        open.mend(keep).map_err(failed)?;
-        self.open = Some(open);
-        Ok(())
+            is_unended: false,
+        }
     }
 
-    /// Whether the file is still the one at its path, and holds at least what we put there (B2).
+    /// Whether the file is the one at its path and holds what we know of (B2). What another writer
+    /// has appended is no failure, and is not touched (R5).
     pub(super) fn check(&mut self) -> Result<(), Cause> {
-        let (Some(path), Some(open)) = (&self.path, &mut self.open) else {
-            return Ok(());
-        };
-        let at_path = match self.disk.stat(path) {
-            Ok(stat) => stat,
-            Err(error) => {
-                return Err(Cause {
-                    class: FaultClass::Gone,
-                    ..Cause::of(&error)
-                });
-            }
-        };
-        if (at_path.dev, at_path.ino) != (open.dev, open.ino) {
-            return Err(gone("the transcript was replaced"));
+        let at_path = self
+            .disk
+            .stat(&self.path)
+            .map_err(|error| Cause::of(&error))?;
+        if !self.is_same(&at_path) {
+            return Err(gone("another file is at its path"));
         }
-        let size = open.file.stat().map_err(|error| Cause::of(&error))?.size;
-        if size < open.end {
-            return Err(gone("the transcript was cut"));
+        let open = self.file.stat().map_err(|error| Cause::of(&error))?;
+        if open.n_links == 0 {
+            return Err(gone("the file was unlinked"));
         }
-        Ok(())
-    }
-
-    /// Appends whole lines; after an error the file is cut back to the last whole one, where that
-    /// destroys nothing of another writer (B3).
-    pub(super) fn write(&mut self, batch: &[u8]) -> Result<(), WriteError> {
-        let refuse = |cause| WriteError {
-            cause,
-            n_written: 0,
-        };
-        if let Err(cause) = self.check() {
-            self.end_fragment();
-            return Err(refuse(cause));
+        if open.size < self.end {
+            return Err(gone("the file was cut"));
         }
-        let Some(open) = &mut self.open else {
-            return Err(refuse(gone("the transcript is not open")));
-        };
-        if let Err(error) = open.separate_from_others() {
-            return Err(refuse(Cause::of(&error)));
-        }
-        let mut n_written = 0;
-        while n_written < batch.len() {
-            let error = match open.file.write(&batch[n_written..]) {
-                Ok(0) => io::ErrorKind::WriteZero.into(),
-                Ok(n_bytes) => {
-                    n_written += n_bytes;
-                    continue;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => error,
-            };
-            self.take_back(batch, n_written);
-            return Err(WriteError {
-                cause: Cause::of(&error),
-                n_written,
-            });
-        }
-        open.end += n_written as u64;
-        Ok(())
-    }
-
-    /// Leaves whole records only, of the `n_written` bytes that a broken write put out.
-    fn take_back(&mut self, batch: &[u8], n_written: usize) {
-        let Some(open) = &mut self.open else { return };
-        let n_whole = memchr::memrchr(b'\n', &batch[..n_written]).map_or(0, |at| at + 1);
-        let ours_alone = open
-            .file
-            .stat()
-            .is_ok_and(|stat| stat.size == open.end + n_written as u64);
-        let is_cut = ours_alone
-            && (n_whole == n_written || open.file.truncate(open.end + n_whole as u64).is_ok());
-        if !is_cut {
-            self.end_fragment();
-        }
-    }
-
-    /// Ends a fragment that cannot be cut with a line feed, so that nothing is glued to it. A file
-    /// that is not ours any more is not touched.
-    fn end_fragment(&mut self) {
-        let (Some(path), Some(open)) = (&self.path, &mut self.open) else {
-            return;
-        };
-        let is_ours = |stat: &Stat| (stat.dev, stat.ino) == (open.dev, open.ino);
-        let at_path = self.disk.stat(path);
-        let Some(size) = at_path.ok().filter(is_ours).map(|stat| stat.size) else {
-            return;
-        };
-        if size > 0 && open.last_byte(size).is_ok_and(|byte| byte != b'\n') {
-            // Dropped: where not even a line feed can be written, the reader finds whole records
-            // behind a fragment too.
-            _ = open.file.write(b"\n");
-        }
-    }
-}
-
-impl Open {
-    /// Another writer may have appended (R5); what it left unfinished must not swallow our record.
-    fn separate_from_others(&mut self) -> io::Result<()> {
-        let size = self.file.stat()?.size;
-        if size > self.end {
-            self.end = size;
-            if self.last_byte(size)? != b'\n' && self.file.write(b"\n")? == 1 {
-                self.end += 1;
-            }
+        if open.size > self.end {
+            self.end = open.size;
+            // Where it cannot be read, an empty line does no harm.
+            self.is_unended = last_byte(&*self.file, open.size).map_or(true, |byte| byte != b'\n');
         }
         Ok(())
     }
 
-    fn last_byte(&self, size: u64) -> io::Result<u8> {
-        let mut byte = [0];
-        self.read_exact_at(&mut byte, size - 1)?;
-        Ok(byte[0])
-    }
-
-    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        let mut n_read = 0;
-        while n_read < bytes.len() {
-            match self
-                .file
-                .read_at(&mut bytes[n_read..], offset + n_read as u64)
-            {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(n_bytes) => n_read += n_bytes,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives a whole last record its line feed, and cuts a fragment (B3).
-    fn mend(&mut self, keep: impl FnOnce(&[u8])) -> io::Result<()> {
-        let size = self.end;
-        if size == 0 || self.last_byte(size)? == b'\n' {
-            return Ok(());
-        }
-        let start = self.last_line_start(size)?;
-        let n_bytes = usize::try_from(size - start).unwrap_or(usize::MAX);
-        let is_record = n_bytes <= TRANSCRIPT_LINE_BYTES_MAX && {
-            let mut line = vec![0; n_bytes];
-            self.read_exact_at(&mut line, start)?;
-            if holds_a_record(&line) {
-                true
-            } else {
-                keep(&line);
-                false
-            }
-        };
-        if is_record {
-            if self.file.write(b"\n")? != 1 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-            self.end = size + 1;
+    /// Appends whole lines. Where that fails, what is left of a torn one is cut back, or ended where
+    /// it cannot be cut. `is_stopped` is asked before every write, after which none follows.
+    pub(super) fn append(&mut self, lines: &[u8], is_stopped: &dyn Fn() -> bool) -> Appended {
+        let ended;
+        let (bytes, n_before) = if self.is_unended {
+            ended = [b"\n", lines].concat();
+            (&ended[..], 1)
         } else {
-            // Between the look and the cut another writer may have finished the line.
-            if self.file.stat()?.size != size {
-                return self.separate_from_others();
-            }
-            self.file.truncate(start)?;
-            self.end = start;
+            (lines, 0)
+        };
+        let (n_written, cause) = self.write(bytes, is_stopped);
+        if n_written == bytes.len() {
+            self.end += n_written as u64;
+            self.is_unended = false;
+            return Appended {
+                n_bytes: lines.len(),
+                cause: None,
+            };
         }
-        Ok(())
+        let n_whole = memchr::memrchr(b'\n', &bytes[..n_written]).map_or(0, |at| at + 1);
+        if n_whole < n_written {
+            self.take_back(n_whole as u64, n_written as u64, is_stopped);
+        }
+        Appended {
+            n_bytes: n_whole.saturating_sub(n_before),
+            cause,
+        }
     }
 
-    fn last_line_start(&self, size: u64) -> io::Result<u64> {
-        let mut window = vec![0; STEP_BYTES];
-        let mut end = size;
-        while end > 0 {
-            let n_bytes = STEP_BYTES.min(usize::try_from(end).unwrap_or(STEP_BYTES));
-            let start = end - n_bytes as u64;
-            self.read_exact_at(&mut window[..n_bytes], start)?;
-            if let Some(at) = memchr::memrchr(b'\n', &window[..n_bytes]) {
-                return Ok(start + at as u64 + 1);
+    /// Writes until everything is out or something goes wrong; answers how much is out.
+    fn write(&mut self, bytes: &[u8], is_stopped: &dyn Fn() -> bool) -> (usize, Option<Cause>) {
+        let mut n_written = 0;
+        let mut n_interruptions = 0;
+        while n_written < bytes.len() {
+            if is_stopped() {
+                return (n_written, None);
             }
-            end = start;
+            match self.file.write(&bytes[n_written..]) {
+                Ok(0) => {
+                    let error = ErrorKind::WriteZero.into();
+                    return (n_written, Some(Cause::of(&error)));
+                }
+                Ok(n_bytes) => n_written += n_bytes,
+                Err(error)
+                    if error.kind() == ErrorKind::Interrupted
+                        && n_interruptions < RECORDER_INTERRUPTIONS_MAX =>
+                {
+                    n_interruptions += 1;
+                }
+                Err(error) => return (n_written, Some(Cause::of(&error))),
+            }
         }
-        Ok(0)
+        (n_written, None)
     }
-}
 
-/// Whether a line without its line feed holds anything that a reader takes for a record: the line
-/// itself, or one that was glued to a fragment.
-fn holds_a_record(line: &[u8]) -> bool {
-    let whole = |bytes: &[u8]| {
-        bytes.trim_ascii_start().starts_with(b"{")
-            && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
-    };
-    whole(line)
-        || memchr::memmem::find_iter(line, b"{\"uuid\"").any(|at| at > 0 && whole(&line[at..]))
-        || memchr::memmem::find_iter(line, b"}{")
-            .next()
-            .is_some_and(|at| whole(&line[..=at]))
+    /// Leaves, of the `n_written` bytes of a broken write, the first `n_whole`. Only where they are
+    /// the last ones of the file: what another writer put behind them is not ours to cut.
+    fn take_back(&mut self, n_whole: u64, n_written: u64, is_stopped: &dyn Fn() -> bool) {
+        let size = self.file.stat().map(|stat| stat.size).ok();
+        let is_ours_alone = size == Some(self.end + n_written);
+        if is_ours_alone && self.file.truncate(self.end + n_whole).is_ok() {
+            self.end += n_whole;
+            return;
+        }
+        if is_stopped() {
+            return;
+        }
+        let is_torn = match size {
+            Some(size) if !is_ours_alone => {
+                last_byte(&*self.file, size).is_ok_and(|byte| byte != b'\n')
+            }
+            Some(_) | None => true,
+        };
+        let is_in_place = self
+            .disk
+            .stat(&self.path)
+            .is_ok_and(|at_path| self.is_same(&at_path));
+        if is_torn && is_in_place {
+            // Dropped: where not even a line end can be written, readers find whole records behind
+            // a fragment too, and the failure itself is told in any case.
+            _ = self.file.write(b"\n");
+        }
+    }
+
+    fn is_same(&self, at_path: &Stat) -> bool {
+        at_path.is_file && (at_path.dev, at_path.ino) == (self.dev, self.ino)
+    }
 }
 
 fn gone(what: &str) -> Cause {
     Cause::new(FaultClass::Gone, what)
+}
+
+/// The last byte of a file of this size; a line end where it is empty.
+fn last_byte(file: &dyn DiskFile, size: u64) -> io::Result<u8> {
+    let mut byte = [b'\n'];
+    if let Some(at) = size.checked_sub(1) {
+        repair::read_exact_at(file, &mut byte, at)?;
+    }
+    Ok(byte[0])
 }

@@ -1,133 +1,291 @@
-//! One record as one line, its fields in the order of the format.
+//! One record as one line of JSON.
+//!
+//! A caller prepares everything that needs work, a [`Draft`]; what depends on the record's place in
+//! the chain, its parent, is put in under the queue's lock, where only bytes are copied.
 
-use jiff::Timestamp;
+use std::cell::RefCell;
+
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use uuid::Uuid;
 
-use crate::record::{Body, Content, Title, ToolCallResult, UsageMetadata};
+use crate::record::{Body, Title};
 
-const TITLE: &str = "custom_title";
+/// `subtype` of a record that names the session.
+pub(super) const TITLE_SUBTYPE: &str = "custom_title";
 
-/// What every record of a session says.
-#[derive(Debug)]
-pub(super) struct Head {
-    pub(super) session_id: String,
-    pub(super) cwd: String,
-    pub(super) version: String,
-    pub(super) git_branch: Option<String>,
-}
+/// Bytes of scratch space that a thread keeps between two records.
+const SCRATCH_BYTES_KEPT: usize = 1 << 20;
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Line<'a> {
-    uuid: &'a str,
-    parent_uuid: Option<&'a str>,
-    session_id: &'a str,
-    timestamp: Milliseconds,
-    r#type: &'static str,
-    provenance: &'static str,
-    cwd: &'a str,
-    version: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    git_branch: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    subtype: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    system_payload: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<&'a Content>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    usage_metadata: Option<&'a UsageMetadata>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_call_result: Option<&'a ToolCallResult>,
-}
+/// What every line begins with.
+const BEFORE_ID: &[u8] = b"{\"uuid\":\"";
 
-/// ISO-8601 with three digits of the second.
-struct Milliseconds(Timestamp);
+/// A record's id as text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Id([u8; 36]);
 
-impl Serialize for Milliseconds {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{:.3}", self.0))
+impl Id {
+    pub(super) fn new() -> Self {
+        let mut text = [0; 36];
+        Uuid::new_v4().hyphenated().encode_lower(&mut text);
+        Self(text)
     }
+
+    /// The id of the first of these lines, which are ours.
+    pub(super) fn of_first(lines: &[u8]) -> Option<Self> {
+        let text = lines.get(BEFORE_ID.len()..)?.first_chunk()?;
+        Some(Self(*text))
+    }
+
+    /// The id of the last of these lines, which are ours and whole.
+    pub(super) fn of_last(lines: &[u8]) -> Option<Self> {
+        let inner = lines.strip_suffix(b"\n")?;
+        let start = memchr::memrchr(b'\n', inner).map_or(0, |at| at + 1);
+        Self::of_first(&lines[start..])
+    }
+}
+
+impl std::fmt::Display for Id {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(std::str::from_utf8(&self.0).unwrap_or_default())
+    }
+}
+
+/// What all records of a recorder say alike, ready to be copied.
+#[derive(Debug)]
+pub(super) struct Context {
+    session: Vec<u8>,
+    project: Vec<u8>,
+    branch: Vec<u8>,
+}
+
+impl Context {
+    pub(super) fn new(session_id: &str, cwd: &str, version: &str) -> Self {
+        let mut context = Self {
+            session: Vec::new(),
+            project: Vec::new(),
+            branch: Vec::new(),
+        };
+        field(&mut context.session, ",\"sessionId\":", session_id);
+        context.session.extend_from_slice(b",\"timestamp\":\"");
+        field(&mut context.project, ",\"cwd\":", cwd);
+        field(&mut context.project, ",\"version\":", version);
+        context
+    }
+
+    pub(super) fn set_branch(&mut self, branch: Option<&str>) {
+        self.branch.clear();
+        if let Some(branch) = branch {
+            field(&mut self.branch, ",\"gitBranch\":", branch);
+        }
+    }
+}
+
+/// A parent as JSON: a string, or `null` at the root.
+#[derive(Debug)]
+pub(super) struct Parent(Vec<u8>);
+
+impl Parent {
+    pub(super) fn new(uuid: Option<&str>) -> Self {
+        let mut json = Vec::new();
+        field(&mut json, "", &uuid);
+        Self(json)
+    }
+
+    pub(super) fn set(&mut self, id: Id) {
+        self.0.clear();
+        self.0.push(b'"');
+        self.0.extend_from_slice(&id.0);
+        self.0.push(b'"');
+    }
+}
+
+/// A record but for its place in the chain.
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    pub(super) id: Id,
+    pub(super) time: jiff::Timestamp,
+    /// The time, then the rest of the line.
+    text: Vec<u8>,
+    n_time: usize,
+    kind: &'static str,
+    pub(super) is_title: bool,
+}
+
+impl Draft {
+    /// Everything of a record that a caller can say before it has a place.
+    pub(super) fn fill(&mut self, id: Id, time: jiff::Timestamp, body: &Body) {
+        self.id = id;
+        self.time = time;
+        self.text.clear();
+        self.text.shrink_to(SCRATCH_BYTES_KEPT);
+        push_time(&mut self.text, time);
+        self.n_time = self.text.len();
+        self.is_title = matches!(body, Body::System { subtype, .. } if *subtype == TITLE_SUBTYPE);
+        let out = &mut self.text;
+        match body {
+            Body::User { message } => {
+                self.kind = "\",\"type\":\"user\",\"provenance\":\"real_user\"";
+                field(out, ",\"message\":", message);
+            }
+            Body::Assistant {
+                model,
+                message,
+                usage,
+            } => {
+                self.kind = "\",\"type\":\"assistant\",\"provenance\":\"assistant_output\"";
+                field(out, ",\"model\":", model);
+                field(out, ",\"message\":", message);
+                if let Some(usage) = usage {
+                    field(out, ",\"usageMetadata\":", usage);
+                }
+            }
+            Body::ToolResult { message, result } => {
+                self.kind = "\",\"type\":\"tool_result\",\"provenance\":\"tool_result\"";
+                field(out, ",\"message\":", message);
+                field(out, ",\"toolCallResult\":", result);
+            }
+            Body::System { subtype, payload } => {
+                self.kind = "\",\"type\":\"system\",\"provenance\":\"system\"";
+                field(out, ",\"subtype\":", subtype);
+                field(out, ",\"systemPayload\":", payload);
+            }
+        }
+        keep_on_one_line(out, self.n_time);
+        out.extend_from_slice(b"}\n");
+    }
+
+    /// The bytes that the line will have.
+    pub(super) fn line_bytes(&self, context: &Context, parent: &Parent) -> usize {
+        // The id, and the name of the parent's field.
+        const FIXED: usize = BEFORE_ID.len() + 36 + 15;
+        FIXED
+            + parent.0.len()
+            + context.session.len()
+            + context.project.len()
+            + context.branch.len()
+            + self.kind.len()
+            + self.text.len()
+    }
+
+    /// Appends the whole line.
+    pub(super) fn push_line(&self, out: &mut Vec<u8>, context: &Context, parent: &Parent) {
+        let (time, rest) = self.text.split_at(self.n_time);
+        out.reserve(self.line_bytes(context, parent));
+        for part in [
+            BEFORE_ID,
+            &self.id.0,
+            b"\",\"parentUuid\":",
+            &parent.0,
+            &context.session,
+            time,
+            self.kind.as_bytes(),
+            &context.project,
+            &context.branch,
+            rest,
+        ] {
+            out.extend_from_slice(part);
+        }
+    }
+
+    /// Makes this a further record that says the same.
+    pub(super) fn renew(&mut self, time: jiff::Timestamp) {
+        let mut text = Vec::with_capacity(self.text.len());
+        push_time(&mut text, time);
+        let rest = self.text.split_off(self.n_time);
+        self.id = Id::new();
+        self.time = time;
+        self.n_time = text.len();
+        text.extend_from_slice(&rest);
+        self.text = text;
+    }
+
+    pub(super) fn new(id: Id, time: jiff::Timestamp, body: &Body) -> Self {
+        let mut draft = Self {
+            id,
+            time,
+            text: Vec::new(),
+            n_time: 0,
+            kind: "",
+            is_title: false,
+        };
+        draft.fill(id, time, body);
+        draft
+    }
+}
+
+/// Gives `use_draft` a draft of this record, in scratch space of the thread.
+pub(super) fn with_draft<T>(
+    id: Id,
+    time: jiff::Timestamp,
+    body: &Body,
+    use_draft: impl FnOnce(&Draft) -> T,
+) -> T {
+    thread_local! {
+        static SCRATCH: RefCell<Option<Draft>> = const { RefCell::new(None) };
+    }
+    // Taken out while it is used: what is called meanwhile may append in turn.
+    let draft = match SCRATCH.take() {
+        Some(mut draft) => {
+            draft.fill(id, time, body);
+            draft
+        }
+        None => Draft::new(id, time, body),
+    };
+    let result = use_draft(&draft);
+    SCRATCH.set(Some(draft));
+    result
 }
 
 /// The record that names a session.
-pub(super) fn title(title: &Title) -> Body {
-    // Two strings always serialize.
-    let payload = to_raw_value(title).unwrap_or_else(|_| RawValue::NULL.to_owned());
+pub(super) fn title_body(title: &Title) -> Body {
+    let payload = serde_json::value::to_raw_value(title);
     Body::System {
-        subtype: TITLE,
-        payload,
+        subtype: TITLE_SUBTYPE,
+        payload: payload.expect("two strings are always JSON"),
     }
 }
 
-pub(super) fn is_title(body: &Body) -> bool {
-    matches!(body, Body::System { subtype: TITLE, .. })
+/// Milliseconds and `Z`, as everybody writes them here.
+pub(super) fn time_text(time: jiff::Timestamp) -> String {
+    let mut text = Vec::new();
+    push_time(&mut text, time);
+    String::from_utf8(text).unwrap_or_default()
 }
 
-/// Appends a record and its line feed to `out`; answers whether it could be said in JSON.
-pub(super) fn push(
-    out: &mut Vec<u8>,
-    head: &Head,
-    uuid: &str,
-    parent: Option<&str>,
-    time: Timestamp,
-    body: &Body,
-) -> bool {
-    let mut line = Line {
-        uuid,
-        parent_uuid: parent,
-        session_id: &head.session_id,
-        timestamp: Milliseconds(time),
-        r#type: "system",
-        provenance: "system",
-        cwd: &head.cwd,
-        version: &head.version,
-        git_branch: head.git_branch.as_deref(),
-        subtype: None,
-        system_payload: None,
-        model: None,
-        message: None,
-        usage_metadata: None,
-        tool_call_result: None,
+fn push_time(out: &mut Vec<u8>, time: jiff::Timestamp) {
+    use jiff::fmt::temporal::DateTimePrinter;
+    const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
+    PRINTER
+        .print_timestamp(&time, &mut *out)
+        .expect("memory takes every byte");
+}
+
+fn field<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) {
+    out.extend_from_slice(name.as_bytes());
+    serde_json::to_writer(&mut *out, value).expect("plain data is JSON, and memory takes it");
+}
+
+/// JSON of others may be laid out over several lines. From the first line break on, which is never
+/// within a string, white space outside strings goes.
+fn keep_on_one_line(json: &mut Vec<u8>, from: usize) {
+    let Some(found) = memchr::memchr2(b'\n', b'\r', &json[from..]) else {
+        return;
     };
-    match body {
-        Body::User { message } => {
-            (line.r#type, line.provenance) = ("user", "real_user");
-            line.message = Some(message);
+    let (mut in_string, mut escaped) = (false, false);
+    let start = from + found;
+    let mut kept = start;
+    for at in start..json.len() {
+        let byte = json[at];
+        if in_string {
+            in_string = escaped || byte != b'"';
+            escaped = !escaped && byte == b'\\';
+        } else if matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
+            continue;
+        } else {
+            in_string = byte == b'"';
         }
-        Body::Assistant {
-            model,
-            message,
-            usage,
-        } => {
-            (line.r#type, line.provenance) = ("assistant", "assistant_output");
-            line.model = Some(model);
-            line.message = Some(message);
-            line.usage_metadata = usage.as_ref();
-        }
-        Body::ToolResult { message, result } => {
-            (line.r#type, line.provenance) = ("tool_result", "tool_result");
-            line.message = Some(message);
-            line.tool_call_result = Some(result);
-        }
-        Body::System { subtype, payload } => {
-            line.subtype = Some(subtype);
-            line.system_payload = Some(payload);
-        }
+        json[kept] = byte;
+        kept += 1;
     }
-    let start = out.len();
-    if serde_json::to_writer(&mut *out, &line).is_err() {
-        return false;
-    }
-    // Raw JSON of a model may be laid out over several lines; within strings it has no line feed.
-    let mut from = start;
-    while let Some(at) = memchr::memchr2(b'\n', b'\r', &out[from..]) {
-        out[from + at] = b' ';
-        from += at + 1;
-    }
-    out.push(b'\n');
-    true
+    json.truncate(kept);
 }

@@ -1,37 +1,48 @@
 //! Writes one session's records, in order, on a thread of its own.
 //!
 //! The first write that fails stops the recorder for good (R1): what is queued behind it is dropped,
-//! nothing more is written, and what is on disk is a valid prefix. It is told once (R3); the level of
-//! the record can be read at any time (B1).
+//! nothing more is written, and what is on disk is a valid prefix. It is told once (R3); how it stands
+//! with the record can be read at any time (B1).
 //!
 //! It knows no turn and no listener: whoever starts it gives it one function to call.
+//!
+//! | file | what it decides |
+//! | --- | --- |
+//! | `line` | what a record looks like |
+//! | `queue` | what is accepted, in which order, and how far it has come |
+//! | `shared` | who waits for whom |
+//! | `notice` | who is told of a fault, and when |
+//! | `writer` | what is done next with the file |
+//! | `file`, `repair` | what happens to its bytes |
 
 mod failure;
 mod file;
 mod line;
+mod notice;
 mod queue;
+mod repair;
+mod shared;
+mod ticket;
 mod writer;
 
-use std::{
-    fmt,
-    future::Future,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    thread,
-};
+use std::{fmt, future::Future, path::PathBuf, sync::Arc, thread, time::Duration};
 
-use tokio::sync::watch;
-use uuid::Uuid;
+use tokio::sync::{oneshot, watch};
 use wire::{
-    limits::TITLE_ANCHOR_BYTES,
+    limits::{APPEND_WAIT_MAX, RECORDER_QUEUE_BYTES_MAX, RECORDER_WAITING_BYTES_MAX},
     recording::{RecordingReport, RecordingState},
 };
 
 pub use self::{
-    failure::{NotSaved, RecordingFailure, Ticket},
-    queue::Bounds,
+    failure::{NotSaved, RecordingFailure},
+    ticket::Ticket,
 };
-use self::{line::Head, queue::Shared, writer::Writer};
+use self::{
+    line::{Context, Draft, Id, title_body, with_draft},
+    queue::Queue,
+    shared::Shared,
+    writer::Writer,
+};
 use crate::{
     disk::Disk,
     local_log::LocalLog,
@@ -54,13 +65,13 @@ pub struct Options {
     pub version: String,
     /// Whether the session begins or goes on.
     pub start: Start,
-    /// Where failures are noted (B4).
+    /// Where faults are noted (B4).
     pub log: LocalLog,
     /// The disk.
     pub disk: Arc<dyn Disk>,
     /// The time of records.
     pub clock: Clock,
-    /// Bounds of the queue; [`Bounds::default`] outside tests.
+    /// What may wait, and for how long; [`Bounds::default`] outside tests.
     pub bounds: Bounds,
 }
 
@@ -68,6 +79,7 @@ impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("session_id", &self.session_id)
+            .field("start", &self.start)
             .finish_non_exhaustive()
     }
 }
@@ -88,269 +100,189 @@ pub enum Start {
     },
 }
 
-/// A recorder. Cheap to clone; the last one to go lets the writer end by itself.
-#[derive(Debug, Clone)]
-pub struct Recorder {
-    inner: Arc<Inner>,
+/// What a recorder may keep waiting, and for how long (B7).
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Bytes accepted and not yet written.
+    pub queue_bytes_max: usize,
+    /// Bytes that wait while the file cannot be created.
+    pub waiting_bytes_max: usize,
+    /// How long `append` waits for room.
+    pub append_wait_max: Duration,
 }
 
-#[derive(Debug)]
-struct Inner {
-    shared: Arc<Shared>,
-    producer: Mutex<Producer>,
-    /// Of the writer, until it is started.
-    idle: Mutex<Option<Writer>>,
-}
-
-/// What is needed to make the next line; whoever holds it appends.
-struct Producer {
-    head: Head,
-    clock: Clock,
-    /// The parent of the next record.
-    tail: Option<String>,
-    title: Option<Title>,
-    /// Bytes of other records since the title was written.
-    bytes_since_title: u64,
-    scratch: Vec<u8>,
-}
-
-impl fmt::Debug for Producer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Producer")
-            .field("tail", &self.tail)
-            .finish_non_exhaustive()
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            queue_bytes_max: RECORDER_QUEUE_BYTES_MAX,
+            waiting_bytes_max: RECORDER_WAITING_BYTES_MAX,
+            append_wait_max: APPEND_WAIT_MAX,
+        }
     }
 }
 
-/// Whether a record is the parent of the next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Chain,
-    /// The next record is its sibling.
-    Side,
+/// A recorder. Cheap to clone. When the last one goes without [`Recorder::close`], what was accepted
+/// is written all the same, and waited for no longer than a flush before a result is.
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    handle: Arc<Handle>,
+}
+
+/// What the last recorder to go takes with it; the writer holds only what is within.
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.let_go();
+    }
 }
 
 impl Recorder {
-    /// A recorder that has touched nothing yet. `on_failure` is called once, when a write fails, on
-    /// the thread that found it and before any flush answers.
+    /// A recorder that has touched no disk yet. `on_failure` is called once, when a write has failed,
+    /// on the thread that found it and before any flush answers.
     #[must_use]
     pub fn start(
         options: Options,
         on_failure: impl FnOnce(&RecordingFailure) + Send + 'static,
     ) -> Self {
-        let (tail, title, lock, is_new) = match options.start {
-            Start::New => (None, None, None, true),
-            Start::Resume { tail, title, lock } => (tail, title, lock, false),
+        let context = Context::new(&options.session_id, &options.cwd, &options.version);
+        let (is_new, tail, title, lock) = match options.start {
+            Start::New => (true, None, None, None),
+            Start::Resume { tail, title, lock } => (false, tail, title, lock),
         };
+        let title =
+            title.map(|title| Draft::new(Id::new(), (options.clock)(), &title_body(&title)));
         let shared = Arc::new(Shared::new(
-            options.session_id.clone(),
-            tail.clone(),
+            options.session_id,
+            options.path,
+            options.log,
+            options.clock,
             options.bounds,
+            Queue::new(context, tail, title),
             Box::new(on_failure),
-            options.path.clone(),
-            options.log.clone(),
-            Arc::clone(&options.clock),
         ));
-        let writer = Writer::new(
-            Arc::clone(&shared),
-            file::Transcript::new(options.disk, options.path, is_new, lock),
-        );
-        // A title that is there is somewhere in the file; its next anchor is due.
-        let bytes_since_title = if title.is_some() {
-            TITLE_ANCHOR_BYTES
-        } else {
-            0
-        };
-        let producer = Producer {
-            head: Head {
-                session_id: options.session_id,
-                cwd: options.cwd,
-                version: options.version,
-                git_branch: None,
-            },
-            clock: options.clock,
-            tail,
-            title,
-            bytes_since_title,
-            scratch: Vec::new(),
-        };
-        let inner = Inner {
-            shared,
-            producer: Mutex::new(producer),
-            idle: Mutex::new(Some(writer)),
-        };
+        let writer = Writer::new(Arc::clone(&shared), options.disk, is_new);
+        let mut queue = shared.lock();
+        queue.unborn = Some(writer);
+        queue.lock = lock;
+        drop(queue);
         Self {
-            inner: Arc::new(inner),
+            handle: Arc::new(Handle { shared }),
         }
     }
 
-    /// Accepts a record and answers its id. Waits only where the queue is full, at most
-    /// [`Bounds::wait_max`] (B7). After a failure it does nothing.
+    /// Accepts a record and answers its id. Waits only where the queue is full, and not for long (B7).
+    /// After a failure, and after [`Recorder::close`], it does nothing.
     pub fn append(&self, body: Body) -> String {
-        let mut producer = self.producer();
-        let (uuid, _) = self.push(&mut producer, &body, Place::Chain);
-        self.anchor_title(&mut producer, line::is_title(&body));
-        uuid
+        let id = Id::new();
+        if !self.shared().is_stopped() {
+            with_draft(id, self.now(), &body, |draft| {
+                if let Some((_number, queue)) = self.shared().accept(draft) {
+                    self.shared().nudge(queue);
+                }
+            });
+        }
+        id.to_string()
     }
 
     /// As [`Recorder::append`]; the ticket answers when that record is on disk.
     pub fn append_strict(&self, body: Body) -> Ticket {
-        let mut producer = self.producer();
-        let (_, number) = self.push(&mut producer, &body, Place::Chain);
-        self.anchor_title(&mut producer, line::is_title(&body));
-        drop(producer);
-        match number {
-            Some(number) => self.inner.shared.saved(number),
-            // Not accepted: the answer is that of a flush.
-            None => self.flush(),
-        }
+        with_draft(Id::new(), self.now(), &body, |draft| {
+            match self.shared().accept(draft) {
+                Some((number, queue)) => self.shared().ticket(queue, Some(number)),
+                None => self.refuse(),
+            }
+        })
     }
 
-    /// Names the session; the ticket answers when the name is on disk (R27).
-    pub fn rename(&self, title: Title) -> Ticket {
-        let ticket = self.append_strict(line::title(&title));
-        let mut producer = self.producer();
-        producer.title = Some(title);
-        producer.bytes_since_title = 0;
-        ticket
+    /// Ready once `append` would not wait for a record of ordinary size. It is ready in bounded time:
+    /// where the queue stays full, the recorder fails for good (B7).
+    pub fn room(&self) -> impl Future<Output = ()> + Send + use<> {
+        let shared = Arc::clone(self.shared());
+        async move {
+            if shared.has_room() {
+                return;
+            }
+            // A full queue is rare, and this needs no runtime.
+            let (there_is_room, room) = oneshot::channel::<()>();
+            let waiting = thread::Builder::new()
+                .name("recorder-room".to_owned())
+                .spawn(move || {
+                    shared.wait_until_room();
+                    drop(there_is_room);
+                });
+            if waiting.is_ok() {
+                // Dropped: the end of the thread is the answer.
+                _ = room.await;
+            }
+        }
     }
 
     /// The branch that records name from now on.
     pub fn set_git_branch(&self, branch: Option<String>) {
-        self.producer().head.git_branch = branch;
+        self.shared().lock().set_branch(branch.as_deref());
     }
 
-    /// Ready once `append` would not wait for room.
-    pub fn room(&self) -> impl Future<Output = ()> + Send + use<> {
-        let shared = Arc::clone(&self.inner.shared);
-        async move { shared.room().await }
+    /// Names the session; the ticket answers when the name is on disk (R27). From then on the name is
+    /// repeated where readers look for it.
+    pub fn rename(&self, title: Title) -> Ticket {
+        self.append_strict(title_body(&title))
     }
 
-    /// Answers when everything that was accepted is on disk, or with the first failure, always the
-    /// same (R3).
-    #[must_use]
+    /// Answers when everything accepted so far is on disk and the file in its place (B2), or with the
+    /// first failure, always the same (R3).
     pub fn flush(&self) -> Ticket {
-        let ticket = self.inner.shared.flush();
-        self.wake();
-        ticket
+        self.shared().ticket(self.shared().lock(), None)
     }
 
-    /// Writes the title once more where something followed it, so that readers of the file's end
-    /// find it.
+    /// Names the session once more, where it has a name that something followed.
     pub fn finalize(&self) {
-        let mut producer = self.producer();
-        if producer.bytes_since_title > 0
-            && !self.inner.shared.is_untouched()
-            && let Some(title) = producer.title.clone()
-        {
-            self.push(&mut producer, &line::title(&title), Place::Chain);
-            producer.bytes_since_title = 0;
+        let time = self.now();
+        let mut queue = self.shared().lock();
+        if !queue.is_over() && !queue.is_closing {
+            queue.accept_last_title(time);
+            self.shared().nudge(queue);
         }
     }
 
-    /// Finalizes, flushes and ends the writer; what is appended later is not accepted.
-    #[must_use]
+    /// Finalizes, flushes and ends the writer; answers when that is done, and may be called again.
+    /// What is appended later is not accepted.
     pub fn close(&self) -> Ticket {
         self.finalize();
-        let ticket = self.inner.shared.close();
-        self.wake();
-        ticket
+        self.shared().close()
     }
 
-    /// The level of the record now.
+    /// How it stands with the record now.
     #[must_use]
     pub fn report(&self) -> RecordingReport {
-        self.inner.shared.report()
+        self.shared().report()
     }
 
-    /// Follows the level.
+    /// Follows the state. A short `pending` may be passed over; `degraded` and `never_started` never
+    /// are, nor is the last state.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<RecordingState> {
-        self.inner.shared.watch()
+        self.shared().watch()
     }
 
-    fn producer(&self) -> MutexGuard<'_, Producer> {
-        self.inner
-            .producer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Makes a line and hands it over; answers its id, and its number where it was accepted.
-    fn push(&self, producer: &mut Producer, body: &Body, place: Place) -> (String, Option<u64>) {
-        let uuid = Uuid::new_v4();
-        let mut id = Uuid::encode_buffer();
-        let id = &*uuid.hyphenated().encode_lower(&mut id);
-        if self.inner.shared.is_stopped() {
-            return (id.to_owned(), None);
-        }
-        let mut scratch = std::mem::take(&mut producer.scratch);
-        scratch.clear();
-        let time = (producer.clock)();
-        let whole = line::push(
-            &mut scratch,
-            &producer.head,
-            id,
-            producer.tail.as_deref(),
-            time,
-            body,
-        );
-        let number = whole
-            .then(|| self.inner.shared.push(&scratch, uuid))
-            .flatten();
-        if number.is_some() {
-            producer.bytes_since_title += scratch.len() as u64;
-            if place == Place::Chain {
-                match &mut producer.tail {
-                    Some(tail) => {
-                        tail.clear();
-                        tail.push_str(id);
-                    }
-                    tail @ None => *tail = Some(id.to_owned()),
-                }
-            }
-            self.wake();
-        }
-        producer.scratch = scratch;
-        (id.to_owned(), number)
-    }
-
-    /// Repeats the title beside the chain where much was written since (transcript format).
-    fn anchor_title(&self, producer: &mut Producer, was_title: bool) {
-        if was_title {
-            producer.bytes_since_title = 0;
-        } else if producer.bytes_since_title >= TITLE_ANCHOR_BYTES
-            && let Some(title) = producer.title.clone()
-        {
-            self.push(producer, &line::title(&title), Place::Side);
-            producer.bytes_since_title = 0;
+    /// The answer to a record that was not accepted.
+    fn refuse(&self) -> Ticket {
+        let queue = self.shared().lock();
+        if queue.is_over() {
+            self.shared().ticket(queue, None)
+        } else {
+            Ticket::ready(Err(NotSaved::Closed))
         }
     }
 
-    /// Starts the writer at the first record; later its own condition wakes it.
-    fn wake(&self) {
-        if self.inner.shared.is_untouched() {
-            return;
-        }
-        let mut idle = self
-            .inner
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(writer) = idle.take() {
-            let spawned = thread::Builder::new()
-                .name("recorder".to_owned())
-                .spawn(move || writer.run());
-            if let Err(error) = spawned {
-                self.inner.shared.never_started(&error);
-            }
-        }
+    fn shared(&self) -> &Arc<Shared> {
+        &self.handle.shared
     }
-}
 
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // The writer drains what it has and ends; nobody waits for it.
-        self.shared.let_end();
+    fn now(&self) -> jiff::Timestamp {
+        (self.shared().clock)()
     }
 }

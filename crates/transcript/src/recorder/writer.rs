@@ -1,101 +1,158 @@
 //! The thread that alone holds the file.
 
-use std::sync::Arc;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    thread,
+};
+
+use wire::{limits::RECORDER_WRITE_BYTES_MAX, recording::FaultClass};
 
 use super::{
-    file::{OpenError, Transcript},
-    queue::{Accepted, Batch, Shared, Work},
+    failure::Cause,
+    file::{OpenError, TranscriptFile},
+    line::Id,
+    shared::{Shared, Work},
 };
+use crate::disk::Disk;
+
+/// Bytes of the buffer that are kept between two batches.
+const BATCH_BYTES_KEPT: usize = 1 << 20;
 
 /// The writer, before and while it runs.
 #[derive(Debug)]
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    transcript: Transcript,
+    disk: Arc<dyn Disk>,
+    /// Whether the file must not be there yet.
+    is_new: bool,
+    file: Option<TranscriptFile>,
+    batch: Vec<u8>,
 }
 
 impl Writer {
-    pub(super) fn new(shared: Arc<Shared>, transcript: Transcript) -> Self {
-        Self { shared, transcript }
+    pub(super) fn new(shared: Arc<Shared>, disk: Arc<dyn Disk>, is_new: bool) -> Self {
+        Self {
+            shared,
+            disk,
+            is_new,
+            file: None,
+            batch: Vec::new(),
+        }
     }
 
-    /// Writes until the recorder is closed or has failed.
+    /// Writes until the recorder is closed or comes to an end of its own.
     pub(super) fn run(mut self) {
-        let mut batch = Batch::default();
-        while self.shared.next_work() == Work::Write {
-            if !self.step(&mut batch) || self.shared.finish() {
-                return;
-            }
+        let shared = Arc::clone(&self.shared);
+        shared.lock().writer = Some(thread::current().id());
+        let result = catch_unwind(AssertUnwindSafe(|| while self.step() {}));
+        if result.is_err() {
+            fail(
+                &shared,
+                &Cause::new(FaultClass::Other, "the writer panicked"),
+                None,
+            );
         }
-        self.shared.finish();
+        // Closed before anybody is told that the writer has ended.
+        drop(self);
+        shared.ended();
     }
 
-    /// Does what there is to do; `false` once the recorder has failed.
-    fn step(&mut self, batch: &mut Batch) -> bool {
-        if !self.transcript.is_open() {
-            let shared = Arc::clone(&self.shared);
-            match self
-                .transcript
-                .open(|fragment| shared.keep_fragment(fragment))
-            {
-                Ok(()) => self.shared.started(),
-                Err(OpenError::NotCreated(cause)) => {
-                    self.shared.not_created(&cause);
-                    return true;
+    /// Does what there is to do next; `false` at the end.
+    fn step(&mut self) -> bool {
+        self.batch.shrink_to(BATCH_BYTES_KEPT);
+        let work = self.shared.next_work(&mut self.batch);
+        match work {
+            Work::Open => {
+                self.shared.show_level();
+                self.open()
+            }
+            Work::Write {
+                n_waiters,
+                is_check_due,
+            } => {
+                self.shared.show_level();
+                match self.write(is_check_due) {
+                    Ok(()) => self.shared.settled(n_waiters),
+                    Err(None) => {}
+                    Err(Some((cause, first_lost))) => fail(&self.shared, &cause, first_lost),
                 }
-                Err(OpenError::Failed(cause)) => {
-                    self.shared.take(batch);
-                    let first_lost = batch.records.first().map(|record| record.uuid);
-                    self.shared.fail(cause, first_lost);
-                    return false;
-                }
-            }
-        }
-        self.shared.take(batch) && self.write(batch) && self.check()
-    }
-
-    fn write(&mut self, batch: &Batch) -> bool {
-        if batch.records.is_empty() {
-            return true;
-        }
-        match self.transcript.write(&batch.bytes) {
-            Ok(()) => self.shared.wrote(batch),
-            Err(error) => {
-                let n_whole = n_whole(&batch.records, error.n_written);
-                self.shared.saved_before_failure(&batch.records[..n_whole]);
-                let first_lost = batch.records.get(n_whole).map(|record| record.uuid);
-                self.shared.fail(error.cause, first_lost);
-                false
-            }
-        }
-    }
-
-    /// B2: a flush does not answer before the file was found in its place.
-    fn check(&mut self) -> bool {
-        if !self.shared.wants_check() {
-            return true;
-        }
-        match self.transcript.check() {
-            Ok(()) => {
-                self.shared.checked();
                 true
             }
-            Err(cause) => {
-                self.shared.fail(cause, None);
-                false
-            }
+            Work::End => false,
         }
+    }
+
+    fn open(&mut self) -> bool {
+        let Some(path) = self.shared.path.clone() else {
+            let cause = Cause::new(FaultClass::Other, "no data root is known");
+            self.shared.not_created(&cause);
+            return true;
+        };
+        let disk = Arc::clone(&self.disk);
+        let opened = if self.is_new {
+            TranscriptFile::create(disk, path)
+        } else {
+            let shared = &self.shared;
+            TranscriptFile::open(disk, path, &shared.session_id, &shared.log)
+                .map(|file| (file, None))
+                .map_err(OpenError::Failed)
+        };
+        match opened {
+            Ok((file, lock)) => {
+                self.file = Some(file);
+                self.shared.opened(lock);
+            }
+            Err(OpenError::NotCreated(cause)) => self.shared.not_created(&cause),
+            Err(OpenError::Failed(cause)) => fail(&self.shared, &cause, None),
+        }
+        true
+    }
+
+    /// Looks whether the file is in its place, writes the batch and looks again where somebody relies
+    /// on it. Where that fails, the answer is why, and the first record that is lost; where
+    /// somebody else has stopped the recorder meanwhile, nothing.
+    fn write(&mut self, is_check_due: bool) -> Result<(), Option<(Cause, Option<Id>)>> {
+        let Some(file) = &mut self.file else {
+            // There is no such work before the file is open.
+            return Err(None);
+        };
+        let first = Id::of_first(&self.batch);
+        file.check().map_err(|cause| Some((cause, first)))?;
+        let mut rest = &self.batch[..];
+        while !rest.is_empty() {
+            let lines = whole_lines(rest);
+            let appended = file.append(lines, &|| self.shared.is_stopped());
+            let (saved, unsaved) = rest.split_at(appended.n_bytes);
+            self.shared.saved(saved, unsaved);
+            if appended.n_bytes < lines.len() {
+                let cause = appended.cause.ok_or(None)?;
+                return Err(Some((cause, Id::of_first(unsaved))));
+            }
+            rest = unsaved;
+        }
+        if first.is_none() || !is_check_due {
+            return Ok(());
+        }
+        file.check().map_err(|cause| {
+            let first_lost = first.filter(|_| cause.file_lost);
+            Some((cause, first_lost))
+        })
     }
 }
 
-/// How many of the first records lie within the bytes that were written.
-fn n_whole(records: &[Accepted], n_written: usize) -> usize {
-    let mut end = 0;
-    records
-        .iter()
-        .take_while(|record| {
-            end += record.n_bytes;
-            end <= n_written
-        })
-        .count()
+/// The beginning of a batch that is written at once: as many lines as fit, and at least one.
+fn whole_lines(batch: &[u8]) -> &[u8] {
+    let Some(first) = batch.get(..RECORDER_WRITE_BYTES_MAX) else {
+        return batch;
+    };
+    let end = memchr::memrchr(b'\n', first)
+        .or_else(|| memchr::memchr(b'\n', &batch[first.len()..]).map(|at| first.len() + at));
+    end.map_or(batch, |end| &batch[..=end])
+}
+
+fn fail(shared: &Arc<Shared>, cause: &Cause, first_lost: Option<Id>) {
+    if let Some(failure) = shared.fail(cause, first_lost, None) {
+        shared.log_failure(cause, &failure);
+    }
 }

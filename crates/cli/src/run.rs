@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use agent::{
     config::{Config, RecordingSettings},
+    event::Outcome,
     feed::feed,
     session::{Session, SessionParts, Settle},
     tool,
@@ -98,7 +99,10 @@ async fn turn(
         .await
         .unwrap_or_default();
     let record = config.shutdown(EXIT_WAIT_MAX).await;
-    last_words(&record, format, told, required);
+    // A run that was refused for its record has said so as its result.
+    if !matches!(summary.outcome, Outcome::RecordingRequired) {
+        last_words(&record, format, told, required);
+    }
     if told.reader_gone && ending.exit().is_none() {
         return Ok(strict(Exit::Success, required, &record));
     }

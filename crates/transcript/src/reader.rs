@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 pub use crate::{
     damage::{DAMAGE_KEPT_MAX, Damage, DamageKind, ReadError},
     record::{Title, TitleSource},
-    scan::{Type, holds_record},
+    scan::Type,
 };
 use crate::{
     index::Mark,

@@ -452,8 +452,7 @@ impl Judge {
 
 /// Whether a reader finds a record on this line, be it beside something torn. What it finds must
 /// never be cut (B3).
-#[must_use]
-pub fn holds_record(line: &[u8]) -> bool {
+pub(crate) fn holds_record(line: &[u8]) -> bool {
     let mut found = false;
     Judge::new().line(line, false, None, &mut |finding| {
         found |= matches!(finding, Finding::Record { .. });

@@ -96,6 +96,10 @@ pub const MODEL_CONNECT_WAIT_MAX: Duration = Duration::from_secs(15);
 /// How long the tokens and the end of an answer are waited for once it is whole.
 pub const MODEL_TAIL_WAIT_MAX: Duration = Duration::from_secs(5);
 
+/// How long the end of a body is waited for after the last event, so that its connection can be
+/// used again; less than a new one costs.
+pub const MODEL_BODY_END_WAIT_MAX: Duration = Duration::from_millis(20);
+
 /// How deep arguments of a call may nest, so that the record that holds them can be read back by
 /// readers that stop at 128 levels.
 pub const MODEL_ARGS_DEPTH_MAX: usize = 100;

@@ -152,13 +152,13 @@ pub(super) fn no_connection(error: &reqwest::Error) -> NoConnection {
     }
 }
 
+/// The TLS error that `error` is or wraps. `source` of an IO error passes over what it wraps.
 fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
-    let wrapped = error
-        .downcast_ref::<std::io::Error>()
-        .and_then(std::io::Error::get_ref);
-    error
-        .downcast_ref::<rustls::Error>()
-        .or_else(|| wrapped.and_then(|inner| inner.downcast_ref::<rustls::Error>()))
+    if let Some(tls) = error.downcast_ref::<rustls::Error>() {
+        return Some(tls);
+    }
+    let wrapped = error.downcast_ref::<std::io::Error>()?.get_ref()?;
+    tls_error(wrapped)
 }
 
 fn of_tls(error: &rustls::Error) -> NoConnection {

@@ -2,6 +2,7 @@
 
 mod approval;
 mod feed;
+mod provider;
 mod shell;
 mod subscriptions;
 mod tools;

@@ -18,7 +18,7 @@ mod request;
 
 use std::{
     collections::HashMap,
-    io::Write,
+    io::{ErrorKind, Write},
     net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -216,7 +216,17 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 fn converse(mut stream: TcpStream, shared: &Shared, number: u64) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut unread = Vec::new();
-    while let Some(request) = request::read(&mut stream, &mut unread)? {
+    loop {
+        let request = match request::read(&mut stream, &mut unread) {
+            Ok(Some(request)) => request,
+            Ok(None) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                let refused = Reply::body(400, "text/plain", "this is no HTTP");
+                send(&mut stream, &refused, shared)?;
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
         let reply = if request.path.ends_with("/chat/completions") {
             let mut requests = lock(&shared.requests);
             requests.push(request.clone());
@@ -241,31 +251,54 @@ fn converse(mut stream: TcpStream, shared: &Shared, number: u64) -> std::io::Res
             return Ok(());
         }
     }
-    Ok(())
 }
 
-/// Sends one answer; says whether the connection goes on.
+/// Sends one answer; says whether the connection goes on. Every part is one write, with what
+/// frames it.
 fn send(stream: &mut TcpStream, reply: &Reply, shared: &Shared) -> std::io::Result<bool> {
-    stream.write_all(reply.head().as_bytes())?;
+    let mut unsent = reply.head().into_bytes();
+    let mut has_body = false;
     for part in &reply.parts {
         match part {
-            reply::Part::Bytes(bytes) if reply.framing == Framing::Chunked => {
-                stream.write_all(format!("{:x}\r\n", bytes.len()).as_bytes())?;
-                stream.write_all(bytes)?;
-                stream.write_all(b"\r\n")?;
+            reply::Part::Bytes(bytes) | reply::Part::Unframed(bytes) => {
+                if has_body {
+                    flush(stream, &mut unsent)?;
+                }
+                has_body = true;
+                let framed =
+                    reply.framing == Framing::Chunked && matches!(part, reply::Part::Bytes(_));
+                if framed {
+                    write!(unsent, "{:x}\r\n", bytes.len())?;
+                }
+                unsent.extend_from_slice(bytes);
+                if framed {
+                    unsent.extend_from_slice(b"\r\n");
+                }
             }
-            reply::Part::Bytes(bytes) | reply::Part::Unframed(bytes) => stream.write_all(bytes)?,
-            reply::Part::Pause(wait) => pause(*wait, shared),
-            reply::Part::Gate(gate) => gate.pass(&shared.stopped),
+            reply::Part::Pause(wait) => {
+                flush(stream, &mut unsent)?;
+                pause(*wait, shared);
+            }
+            reply::Part::Gate(gate) => {
+                flush(stream, &mut unsent)?;
+                gate.pass(&shared.stopped);
+            }
         }
         if shared.stopped.load(Ordering::SeqCst) {
             return Ok(false);
         }
     }
     if reply.end == End::Whole && reply.framing == Framing::Chunked {
-        stream.write_all(b"0\r\n\r\n")?;
+        unsent.extend_from_slice(b"0\r\n\r\n");
     }
+    flush(stream, &mut unsent)?;
     Ok(reply.end == End::Whole && reply.framing != Framing::Close)
+}
+
+fn flush(stream: &mut TcpStream, unsent: &mut Vec<u8>) -> std::io::Result<()> {
+    stream.write_all(unsent)?;
+    unsent.clear();
+    Ok(())
 }
 
 fn pause(wait: Duration, shared: &Shared) {

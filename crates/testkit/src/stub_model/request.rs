@@ -1,6 +1,6 @@
 //! What the stub was asked.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 
 use serde_json::Value;
 
@@ -52,8 +52,11 @@ impl Received {
     }
 }
 
+/// How a TLS handshake begins.
+const TLS: u8 = 0x16;
+
 /// Reads one request; `None` where the connection ended before one began. `unread` holds what came
-/// behind it.
+/// behind it. TLS is invalid data, as it is to any server of plain HTTP.
 pub(super) fn read(
     stream: &mut impl Read,
     unread: &mut Vec<u8>,
@@ -61,6 +64,9 @@ pub(super) fn read(
     let head_end = loop {
         if let Some(n) = unread.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
             break n;
+        }
+        if unread.first() == Some(&TLS) {
+            return Err(ErrorKind::InvalidData.into());
         }
         if !more(stream, unread)? {
             return Ok(None);

@@ -2,13 +2,12 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use futures_util::FutureExt as _;
 use reqwest::{Client, header::LOCATION};
 use tokio::time::{sleep, timeout};
 use wire::{
     limits::{
-        MODEL_ERROR_BODY_BYTES_MAX, MODEL_IDLE_WAIT_MAX, MODEL_RESPONSE_BYTES_MAX,
-        MODEL_TAIL_WAIT_MAX,
+        MODEL_BODY_END_WAIT_MAX, MODEL_ERROR_BODY_BYTES_MAX, MODEL_IDLE_WAIT_MAX,
+        MODEL_RESPONSE_BYTES_MAX, MODEL_TAIL_WAIT_MAX,
     },
     sse,
 };
@@ -93,10 +92,12 @@ impl Call {
                 self.answered |= !matches!(event, ModelEvent::Retrying { .. });
                 return Some(Ok(event));
             }
-            if let Some(failure) = self.failure.take()
-                && let Some(error) = self.fail(failure)
-            {
-                return Some(Err(error));
+            if let Some(failure) = self.failure.take() {
+                match self.fail(failure) {
+                    Some(error) => return Some(Err(error)),
+                    // That there will be another try is told before it is waited for.
+                    None => continue,
+                }
             }
             match &mut self.phase {
                 Phase::Ended => return None,
@@ -191,7 +192,7 @@ impl Body {
                 if !self.response.is_done() {
                     return Ok(true);
                 }
-                self.drain();
+                self.drain().await;
             }
             Ok(Ok(None)) => self.take_rest(names, out)?,
             // A whole answer does not get worse by what happens to its connection.
@@ -267,10 +268,12 @@ impl Body {
         Err(Failure::cut(why))
     }
 
-    /// Takes the end of the body where it is there already: only a connection that was read to its
-    /// end is used again.
-    fn drain(&mut self) {
-        while let Some(Ok(Some(_))) = self.http.chunk().now_or_never() {}
+    /// Takes the end of the body, which mostly is there already: only a connection that was read to
+    /// its end is used again.
+    async fn drain(&mut self) {
+        let end = async { while let Ok(Some(_)) = self.http.chunk().await {} };
+        // Dropped: a server that does not end its body costs a new connection and nothing else.
+        _ = timeout(MODEL_BODY_END_WAIT_MAX, end).await;
     }
 }
 

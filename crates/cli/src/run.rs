@@ -106,9 +106,17 @@ async fn turn(
     if told.reader_gone && ending.exit().is_none() {
         return Ok(strict(Exit::Success, required, &record));
     }
+    if told.unwritable {
+        stdio::say("onrecord: standard output could not be written; the session holds the answer.");
+    }
     let exit = ending
         .exit()
         .unwrap_or_else(|| Exit::of_work(&summary.outcome));
+    let exit = if told.unwritable && exit == Exit::Success {
+        Exit::Failure
+    } else {
+        exit
+    };
     Ok(strict(exit, required, &record))
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Told {
     pub(crate) degraded: bool,
     /// Its reader went away.
     pub(crate) reader_gone: bool,
+    /// It could not be written otherwise; what was to be read is lost.
+    pub(crate) unwritable: bool,
 }
 
 impl Output {
@@ -58,12 +60,21 @@ impl Output {
                 for delivery in batch.drain(..) {
                     told.degraded |= output.take(delivery);
                 }
-                if let Err(error) = output.flush()
-                    && error.kind() == io::ErrorKind::BrokenPipe
-                {
-                    told.reader_gone = true;
-                    cancel.cancel();
-                    break;
+                match output.flush() {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                        told.reader_gone = true;
+                        cancel.cancel();
+                        break;
+                    }
+                    // A half-written line is followed by nothing; the work goes on without output.
+                    Err(_) => {
+                        told = Told {
+                            unwritable: true,
+                            ..Told::default()
+                        };
+                        break;
+                    }
                 }
             }
             told

@@ -123,12 +123,13 @@ fn a_required_record_that_cannot_begin_stops_the_run_with_74() {
             "hello",
         ]));
         assert_eq!(ran.code, 74, "{ran:?}");
-        assert!(ran.stderr.contains("--require-recording"), "{ran:?}");
-        assert_eq!(
-            ran.stderr.matches("not saved").count(),
-            1,
-            "told once: {ran:?}"
-        );
+        let said = if format == "stream-json" {
+            result(&ran)["error"]["message"].to_string()
+        } else {
+            ran.stderr.clone()
+        };
+        assert!(said.contains("--require-recording"), "{ran:?}");
+        assert_eq!(said.matches("not saved").count(), 1, "told once: {ran:?}");
         if format == "text" {
             assert!(ran.stdout.is_empty());
         } else {

@@ -130,3 +130,21 @@ fn closed_descriptors_are_no_error() {
         assert_eq!(valid_prefix(&transcript(&home)).len(), 2);
     }
 }
+
+/// An answer that could not be written is not a success, and the session still holds it.
+#[test]
+fn an_output_on_a_full_device_is_a_failure_and_kept_in_the_record() {
+    for format in ["text", "json", "stream-json"] {
+        let home = Home::new();
+        let full = std::fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let ran = run(command(&home)
+            .args(["--model", "offline", "-o", format, "-p", "hello"])
+            .stdout(full));
+        assert_eq!(ran.code, 1, "{ran:?}");
+        assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+        assert_eq!(valid_prefix(&transcript(&home)).len(), 2);
+    }
+}

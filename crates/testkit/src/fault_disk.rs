@@ -77,8 +77,8 @@ struct Script {
     n_faults: usize,
     /// The next write fails, whatever the plan says.
     pending: Option<Errno>,
-    /// The next write is short by this fault, whatever the plan says.
-    next_write: Option<Fault>,
+    /// Writes that still go through, and the fault of the one after them, whatever the plan says.
+    write_fault: Option<(usize, Fault)>,
 }
 
 impl Default for Script {
@@ -88,8 +88,19 @@ impl Default for Script {
             calls: Vec::new(),
             n_faults: 0,
             pending: None,
-            next_write: None,
+            write_fault: None,
         }
+    }
+}
+
+impl Script {
+    fn due_write_fault(&mut self) -> Option<Fault> {
+        let (n_before, fault) = self.write_fault.take()?;
+        if let Some(n_before) = n_before.checked_sub(1) {
+            self.write_fault = Some((n_before, fault));
+            return None;
+        }
+        Some(fault)
     }
 }
 
@@ -139,15 +150,21 @@ impl FaultDisk {
         self.script().plan = plan;
     }
 
-    /// Lets the next write fail in this way.
-    pub fn fail_next_write(&self, fault: Fault) {
-        self.script().next_write = Some(fault);
+    /// Lets a write fail in this way: 1 is the next one, or the one that is held.
+    pub fn fail_write(&self, nth: usize, fault: Fault) {
+        self.script().write_fault = Some((nth - 1, fault));
     }
 
     /// How often something failed.
     #[must_use]
     pub fn n_faults(&self) -> usize {
         self.script().n_faults
+    }
+
+    /// Whether anybody but this clone still holds the disk or one of its files.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        Arc::strong_count(&self.state) > 1
     }
 
     /// Holds every write from now on until [`FaultDisk::release_writes`].
@@ -220,7 +237,7 @@ impl FaultDisk {
         };
         let fault = if call == Call::Write {
             let pending = script.pending.take().map(Fault::Fails);
-            pending.or(script.next_write.take()).or(planned)
+            pending.or_else(|| script.due_write_fault()).or(planned)
         } else {
             planned
         };
@@ -229,7 +246,7 @@ impl FaultDisk {
         };
         script.n_faults += 1;
         match fault {
-            Fault::ShortWrite(n_bytes, errno) if call == Call::Write && n_bytes > 0 => {
+            Fault::ShortWrite(n_bytes, errno) if call == Call::Write => {
                 script.pending = Some(errno);
                 Ok(Step::Short(n_bytes))
             }
@@ -286,9 +303,6 @@ impl DiskFile for FaultFile {
             // Never all of it: a whole write is no fault.
             Step::Short(n_bytes) => {
                 let n_bytes = n_bytes.min(bytes.len().saturating_sub(1));
-                if n_bytes == 0 {
-                    return Ok(0);
-                }
                 self.below.write(&bytes[..n_bytes])
             }
         }

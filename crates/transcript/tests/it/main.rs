@@ -3,6 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "what a test stands on fails the test")]
 
 mod export;
+mod failing;
+mod faults;
 mod reader;
+mod recorder;
+mod rig;
+mod right_file;
 mod samples;
 mod store;

@@ -2,6 +2,7 @@
 
 mod approval;
 mod feed;
+mod offline;
 mod provider;
 mod shell;
 mod subscriptions;

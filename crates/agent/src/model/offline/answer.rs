@@ -6,14 +6,18 @@ use super::{Turn, understand::Step};
 
 const INTRODUCTION: &str = "I am `offline`, the model that is built into onrecord. I need no network and no key, and I give the same answer to the same conversation every time. I understand plain requests only; for everything else configure a provider with OPENAI_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL).";
 
-const HELP: &str = "I am the built-in `offline` model. I can do this here:
-- list files: `what is in this directory?`, `list files in src`
-- read: `read README.md`, `what does main.rs do?`
-- search: `search for TODO in src`, `find *.rs`
-- write: `create notes.txt with hello`, `replace foo with bar in notes.txt`
-- run: `run `ls -la``
-- several steps: `create a.txt with one, then read a.txt`
-- remember: `what did I say first?`
+const HELP: &str = "I am the built-in `offline` model. This is what I understand, for example:
+- what is in this directory?
+- list files in src
+- read README.md
+- what does src/main.rs do?
+- search for TODO in src
+- find *.rs
+- create notes.txt with \"some text\"
+- replace foo with bar in notes.txt
+- run `ls -la`
+- create a.txt with one, then read a.txt
+- what did I say first?
 For more, configure a provider with OPENAI_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL).";
 
 /// The answer of a turn whose calls are done, or of which one failed.
@@ -99,6 +103,9 @@ fn done(step: &Step, text: &str) -> String {
             format!("{place} has {n} {entries}:\n{text}")
         }
         Step::Read { path, .. } => format!("`{path}` says:\n{text}"),
+        Step::Search { .. } | Step::Find { .. } if text.starts_with('[') => {
+            text.trim_matches(['[', ']']).to_owned()
+        }
         Step::Search { pattern, path, .. } => {
             format!("The search for `{pattern}`{} gave:\n{text}", within(path))
         }

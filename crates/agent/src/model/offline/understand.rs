@@ -168,7 +168,7 @@ const POLITE: [&str; 16] = [
     "ok", "okay", "just", "kindly", "me",
 ];
 const ARTICLES: [&str; 6] = ["the", "a", "an", "all", "my", "of"];
-const HERE: [&str; 6] = ["this", "here", "current", "project", "workspace", "it"];
+const HERE: [&str; 5] = ["this", "here", "current", "project", "workspace"];
 const FOLDERS: [&str; 7] = [
     "directory",
     "folder",
@@ -193,6 +193,15 @@ fn step(sentence: &str) -> Step {
     };
     let understood = match verb.as_str() {
         "list" | "ls" | "dir" => Some(list(rest)),
+        "show"
+            if rest
+                .iter()
+                .take(2)
+                .any(|word| word.is_any(&["what", "what's"])) =>
+        {
+            ask(skip(rest, &["me", "what", "what's"]), "what")
+        }
+        "summarize" | "summarise" | "explain" | "describe" => ask(rest, "what"),
         "read" | "cat" | "show" | "open" | "print" | "display" | "view" => read(rest),
         "search" | "grep" | "rg" => search(rest, verb != "search"),
         "look" if rest.first().is_some_and(|word| word.is("for")) => search(rest, false),
@@ -438,7 +447,7 @@ fn ask(words: &[Word<'_>], verb: &str) -> Option<Step> {
             first: has(&["first", "beginning"]),
         });
     }
-    if has(&["you", "your"]) {
+    if has(&["you", "your", "yourself"]) {
         let is_help = has(&["can", "do", "help", "tools", "able"]);
         return Some(if is_help { Step::Help } else { Step::Introduce });
     }
@@ -448,6 +457,7 @@ fn ask(words: &[Word<'_>], verb: &str) -> Option<Step> {
     if has(&["model"]) {
         return Some(Step::Introduce);
     }
+    let asks_inside = has(&["in", "inside", "under", "does", "contain"]);
     let words = skip(
         words,
         &["is", "are", "does", "do", "in", "the", "inside", "file"],
@@ -461,17 +471,16 @@ fn ask(words: &[Word<'_>], verb: &str) -> Option<Step> {
             ])
         })
         .collect();
-    let place = place(&words);
-    let is_folder = words
-        .iter()
-        .any(|word| word.is_any(&HERE) || word.is_any(&FOLDERS));
-    match place {
-        None if is_folder => Some(Step::List {
+    let speaks_of = |names: &[&str]| words.iter().any(|word| word.is_any(names));
+    let (is_folder, is_here) = (speaks_of(&FOLDERS), speaks_of(&HERE));
+    match place(&words) {
+        None if is_folder || is_here => Some(Step::List {
             path: ".".to_owned(),
         }),
-        None => None,
-        Some(path) if is_folder || !looks_like_file(&path) => Some(Step::List { path }),
-        Some(path) => Some(Step::Read { path, lines: None }),
+        Some(path) if is_folder => Some(Step::List { path }),
+        Some(path) if looks_like_file(&path) => Some(Step::Read { path, lines: None }),
+        Some(path) if asks_inside && !is_here => Some(Step::List { path }),
+        Some(_) | None => None,
     }
 }
 
@@ -705,9 +714,18 @@ mod tests {
         check("What did I say first?", expect!["Recall { first: true }"]);
         check("", expect!["Unclear"]);
         check("explain monads", expect!["Unclear"]);
+        check("what time is it?", expect!["Unclear"]);
+        check("what is in this error?", expect!["Unclear"]);
+        check("tell me about yourself", expect!["Introduce"]);
+        check("tell me what you can do", expect!["Help"]);
+        check("what is the meaning?", expect!["Unclear"]);
         check(
-            "what is the meaning?",
-            expect![[r#"list_directory {"path":"meaning"}"#]],
+            "show me what is in src",
+            expect![[r#"list_directory {"path":"src"}"#]],
+        );
+        check(
+            "explain src/main.rs",
+            expect![[r#"read_file {"file_path":"src/main.rs"}"#]],
         );
     }
 

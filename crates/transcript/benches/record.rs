@@ -1,8 +1,13 @@
 //! What recording costs its caller, and how much a recorder takes, against a bare loop of one
 //! `write(2)` for each ready record on the same file system in the same run.
+//!
+//! Between paced appends the caller is busy, as one that streams an answer is, and it has just made the
+//! record; before a lone append it sleeps, and the core with it. What `serde_json` alone takes for the
+//! message at the same pace is a reference: caches are as cold for it.
 
 use std::{
     fs::{self, File},
+    hint,
     io::Write,
     path::Path,
     sync::Arc,
@@ -29,70 +34,130 @@ const RECORD_BYTES: usize = 1024;
 const ROUNDS: usize = 5;
 const RECORDS_A_ROUND: usize = 200_000;
 
+/// What the caller does before each append.
+#[derive(Debug, Clone, Copy)]
+enum Between {
+    Nothing,
+    Works(Duration),
+    Sleeps(Duration),
+}
+
 fn main() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("the target folder is ours");
-    for per_second in [100, 1000] {
-        let n = if per_second == 100 { 500 } else { 4000 };
-        let gap = Duration::from_secs(1) / per_second;
-        caller_side(
-            folder.path(),
-            &format!("append, 1 KiB, {per_second} records/s"),
-            gap,
-            n,
-            [2.0, 10.0],
+    let cases = [
+        (
+            "100 records/s",
+            Between::Works(Duration::from_millis(10)),
+            500,
+        ),
+        (
+            "1,000 records/s",
+            Between::Works(Duration::from_millis(1)),
+            4_000,
+        ),
+        ("flat out", Between::Nothing, 100_000),
+    ];
+    for (name, between, n) in cases {
+        let serialized = quantiles(|| serializations(between, n));
+        print_reference(
+            &format!("serde_json alone, {name}, p50"),
+            serialized[0],
+            "µs",
+        );
+        print_reference(
+            &format!("serde_json alone, {name}, p99"),
+            serialized[1],
+            "µs",
+        );
+        let appended = quantiles(|| appends(folder.path(), between, n));
+        print(
+            &format!("append, 1 KiB, {name}, p50"),
+            appended[0],
+            "µs",
+            AtMost(2.0),
+        );
+        print(
+            &format!("append, 1 KiB, {name}, p99"),
+            appended[1],
+            "µs",
+            AtMost(10.0),
         );
     }
-    caller_side(
+    let lone = appends(
         folder.path(),
-        "append, 1 KiB, flat out",
-        Duration::ZERO,
-        100_000,
-        [2.0, 10.0],
+        Between::Sleeps(Duration::from_millis(80)),
+        60,
     );
-    let idle = Duration::from_millis(80);
-    let samples = appends(folder.path(), idle, 60);
     print(
         "lone append after idle, p50",
-        samples.median(),
+        lone.median(),
         "µs",
         AtMost(50.0),
     );
-    print_reference("lone append after idle, p99", samples.quantile(0.99), "µs");
+    print_reference("lone append after idle, p99", lone.quantile(0.99), "µs");
     throughput(folder.path());
 }
 
-fn caller_side(folder: &Path, name: &str, gap: Duration, n: usize, [p50, p99]: [f64; 2]) {
-    let rounds: Vec<_> = (0..3).map(|_| appends(folder, gap, n)).collect();
-    let median_of = |part| {
-        rounds
-            .iter()
-            .map(|round| round.quantile(part))
-            .collect::<Samples>()
-            .median()
-    };
-    print(&format!("{name}, p50"), median_of(0.5), "µs", AtMost(p50));
-    print(&format!("{name}, p99"), median_of(0.99), "µs", AtMost(p99));
+/// Medians of p50 and p99 over three rounds.
+fn quantiles(round: impl Fn() -> Samples) -> [f64; 2] {
+    let rounds: Vec<_> = (0..3).map(|_| round()).collect();
+    [0.5, 0.99].map(|part| {
+        let parts = rounds.iter().map(|round| round.quantile(part));
+        parts.collect::<Samples>().median()
+    })
 }
 
-/// Microseconds of each of `n` appends, `gap` apart.
-fn appends(folder: &Path, gap: Duration, n: usize) -> Samples {
-    let recorder = recorder(&folder.join("caller.jsonl"));
-    let bodies = vec![message(); n];
+/// Microseconds of each of `n` appends.
+fn appends(folder: &Path, between: Between, n: usize) -> Samples {
+    let path = folder.join("caller.jsonl");
+    let recorder = recorder(&path);
     // The file is created and the thread is there before anything is measured.
     recorder.append(message());
     flushed(&recorder);
-    let mut next = Instant::now();
-    let mut samples = Samples::default();
-    for body in bodies {
-        next += gap;
-        thread::sleep(next.saturating_duration_since(Instant::now()));
-        let start = Instant::now();
+    let samples = timed(between, n, |body| {
         recorder.append(body);
-        samples.extend([start.elapsed().as_secs_f64() * 1e6]);
-    }
+    });
     closed(recorder);
-    fs::remove_file(folder.join("caller.jsonl")).expect("the transcript was just written");
+    fs::remove_file(path).expect("the transcript was just written");
     samples
+}
+
+/// Microseconds of each of `n` messages that are serialized and nothing else.
+fn serializations(between: Between, n: usize) -> Samples {
+    let mut scratch = Vec::new();
+    timed(between, n, |body| {
+        let Body::Assistant { message, .. } = body else {
+            unreachable!("see `message`")
+        };
+        scratch.clear();
+        serde_json::to_writer(&mut scratch, &message).expect("it is JSON");
+        hint::black_box(&scratch);
+    })
+}
+
+/// Microseconds that `work` takes for each of `n` records that were just made.
+fn timed(between: Between, n: usize, mut work: impl FnMut(Body)) -> Samples {
+    let samples = (0..n).map(|_| {
+        pause(between);
+        let body = message();
+        let start = Instant::now();
+        work(body);
+        start.elapsed().as_secs_f64() * 1e6
+    });
+    samples.collect()
+}
+
+fn pause(between: Between) {
+    match between {
+        Between::Nothing => {}
+        Between::Works(time) => {
+            let start = Instant::now();
+            while start.elapsed() < time {
+                hint::spin_loop();
+            }
+        }
+        Between::Sleeps(time) => thread::sleep(time),
+    }
 }
 
 fn throughput(folder: &Path) {

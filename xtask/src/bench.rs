@@ -34,11 +34,13 @@ pub(crate) enum Report {
 }
 
 pub(crate) fn run(workspace: &Workspace, report: Report) -> Result<ExitCode> {
+    // Before the work: afterwards the load would be our own.
+    let machine = machine(workspace);
     let mut figures = Vec::new();
     for [package, bench] in BENCHES {
         figures.extend(measure(workspace, package, bench)?);
     }
-    let page = format!("{HEAD}{}\n{}", machine(workspace), table(&figures));
+    let page = format!("{HEAD}{machine}\n{}", table(&figures));
     print!("{page}");
     if report == Report::Write {
         fs::write(workspace.join(PAGE), page)?;
@@ -155,8 +157,10 @@ fn machine(workspace: &Workspace) -> String {
         .map_or("unknown", |(_, model)| model);
     let n_cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let target = workspace.target().to_string_lossy().into_owned();
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or("unknown");
     format!(
-        "{model}, {n_cpus} CPUs, {}, Linux {}, {}, commit {}.\n",
+        "{model}, {n_cpus} CPUs, load {load}, {}, Linux {}, {}, commit {}.\n",
         said("stat", &["--file-system", "--format=%T", &target]),
         said("uname", &["-r"]),
         said("rustc", &["--version"]),

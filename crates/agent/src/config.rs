@@ -179,11 +179,15 @@ impl Config {
     ///
     /// The write is not cancelled by the end of the wait.
     pub async fn shutdown(&self, wait: Duration) -> RecordingReport {
-        if let Some(recorder) = self.recorder() {
-            // Dropped: the report below says how it ended, a time-out included.
-            _ = tokio::time::timeout(wait, recorder.close()).await;
+        let closed = match self.recorder() {
+            Some(recorder) => tokio::time::timeout(wait, recorder.close()).await.is_ok(),
+            None => true,
+        };
+        let mut report = self.recording();
+        if !closed && report.state == RecordingState::Saved {
+            // Nobody has confirmed it (R27).
+            report.state = RecordingState::Pending;
         }
-        let report = self.recording();
         self.inner.subscriptions.clear();
         report
     }

@@ -53,18 +53,18 @@ pub(crate) struct RecordingSection {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigFileError {
     /// It is there, but cannot be read.
-    #[error("cannot read {path}: {reason}; mend its permissions or move it away")]
+    #[error(
+        "config.toml of the data root cannot be read ({reason}): mend its permissions or move it away"
+    )]
     Unreadable {
-        /// The file.
-        path: String,
         /// In the system's words.
         reason: String,
     },
     /// It is no TOML, or holds what it must not.
-    #[error("{path} is not usable: {reason}; see docs/configuration.md for the keys")]
+    #[error(
+        "config.toml of the data root is not usable: {reason}; see docs/configuration.md for the keys"
+    )]
     Invalid {
-        /// The file.
-        path: String,
         /// Where and what.
         reason: String,
     },
@@ -73,7 +73,6 @@ pub(crate) enum ConfigFileError {
 impl ConfigFile {
     /// Reads the file; one that is not there is empty.
     pub(crate) fn read(path: &Path) -> Result<Self, ConfigFileError> {
-        let named = || path.display().to_string();
         match fs::read_to_string(path) {
             Ok(text) => toml::from_str(&text).map_err(|error| {
                 let line = error
@@ -81,10 +80,7 @@ impl ConfigFile {
                     .map(|span| text[..span.start].matches('\n').count() + 1);
                 let at = line.map_or_else(String::new, |line| format!("line {line}: "));
                 let reason = format!("{at}{}", error.message().replace('\n', " "));
-                ConfigFileError::Invalid {
-                    path: named(),
-                    reason,
-                }
+                ConfigFileError::Invalid { reason }
             }),
             // A home that is no folder holds no configuration either.
             Err(error)
@@ -96,7 +92,6 @@ impl ConfigFile {
                 Ok(Self::default())
             }
             Err(error) => Err(ConfigFileError::Unreadable {
-                path: named(),
                 reason: error.kind().to_string(),
             }),
         }

@@ -14,7 +14,7 @@ use transcript::{
     export,
     reader::{self, Title, TitleSource},
     recorder::{Bounds, NotSaved, Options, Recorder, Start},
-    store::{self, Row},
+    store::{self, Found, Row},
     verify::{self, Report},
 };
 use wire::{limits::SETTLE_WAIT_MAX, words};
@@ -139,16 +139,20 @@ fn show(place: &Place, id: &str) -> Result<Exit, Refusal> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Verified<'a> {
-    file: &'a Path,
+    /// The session's id, or the file as it was typed.
+    target: &'a str,
     sound: bool,
     #[serde(flatten)]
     report: &'a Report,
 }
 
 fn verify(place: &Place, target: Option<&str>, all: bool, json: bool) -> Result<Exit, Refusal> {
+    let named = |found: Found| (found.session_id, found.path);
     let files = match target {
-        Some(target) if Path::new(target).is_file() => vec![PathBuf::from(target)],
-        Some(target) => vec![find(place, target)?.path],
+        Some(target) if Path::new(target).is_file() => {
+            vec![(target.to_owned(), PathBuf::from(target))]
+        }
+        Some(target) => vec![named(find(place, target)?)],
         None if !all => {
             return Err(Refusal::usage(
                 "say which: a session's id, a transcript file, or --all",
@@ -161,33 +165,34 @@ fn verify(place: &Place, target: Option<&str>, all: bool, json: bool) -> Result<
             let project = root.project(&place.cwd);
             store::sessions(&project.chats_dir())
                 .into_iter()
-                .map(|found| found.path)
+                .map(named)
                 .collect()
         }
     };
     let mut exit = Exit::Success;
     let mut text = String::new();
-    for file in &files {
-        match verify::verify(file) {
+    for (target, path) in &files {
+        match verify::verify(path) {
             Ok(report) => {
-                if !report.sound() {
+                let sound = report.sound();
+                if !sound {
                     exit = Exit::Damaged;
                 }
                 if json {
                     push_json(
                         &mut text,
                         &Verified {
-                            file,
-                            sound: report.sound(),
+                            target,
+                            sound,
                             report: &report,
                         },
                     );
                 } else {
-                    push_report(&mut text, file, &report);
+                    push_report(&mut text, target, &report);
                 }
             }
             Err(error) => {
-                stdio::say(&format!("onrecord: {error}"));
+                stdio::say(&format!("onrecord: {target}: {error}"));
                 exit = Exit::Damaged;
             }
         }
@@ -196,16 +201,11 @@ fn verify(place: &Place, target: Option<&str>, all: bool, json: bool) -> Result<
     Ok(exit)
 }
 
-fn push_report(text: &mut String, file: &Path, report: &Report) {
+fn push_report(text: &mut String, target: &str, report: &Report) {
     let verdict = if report.sound() { "sound" } else { "damaged" };
     let head = format!(
-        "{verdict:<8} {}  {} records, {} bytes, {} damaged, {} gaps, {} forks\n",
-        file.display(),
-        report.n_records,
-        report.n_bytes,
-        report.n_damage,
-        report.n_gaps,
-        report.n_forks,
+        "{verdict:<8} {target}  {} records, {} bytes, {} damaged, {} gaps, {} forks\n",
+        report.n_records, report.n_bytes, report.n_damage, report.n_gaps, report.n_forks,
     );
     text.push_str(&head);
     for damage in &report.damage {
@@ -297,7 +297,8 @@ fn delete(place: &Place, id: &str) -> Result<Exit, Refusal> {
     let mut text = String::new();
     for path in removed.paths {
         // Dropped: a string takes every line.
-        _ = writeln!(text, "deleted {}", path.display());
+        let shown = path.strip_prefix(root.path()).unwrap_or(&path);
+        _ = writeln!(text, "deleted {}", shown.display());
     }
     print(text.as_bytes());
     Ok(Exit::Success)

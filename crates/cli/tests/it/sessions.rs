@@ -56,7 +56,14 @@ fn a_session_is_listed_shown_renamed_exported_and_deleted() {
             .contains("my first prompt")
     );
 
-    assert_eq!(onrecord(&home, &["sessions", "delete", FIRST]).code, 0);
+    let deleted = onrecord(&home, &["sessions", "delete", FIRST]);
+    assert_eq!(deleted.code, 0);
+    assert!(
+        deleted.stdout.contains(&format!("chats/{FIRST}.jsonl")),
+        "what went is listed"
+    );
+    let data_root = home.data_root();
+    assert!(!deleted.stdout.contains(data_root.to_str().unwrap()), "R28");
     assert!(home.transcripts().is_empty());
 }
 
@@ -74,6 +81,11 @@ fn verify_finds_damage_with_65_and_writes_nothing() {
     let report: Value = serde_json::from_str(ran.stdout.trim()).unwrap();
     assert_eq!(report["sound"], false);
     assert_eq!(report["nRecords"], 2);
+    assert_eq!(report["target"], FIRST);
+    assert!(
+        !ran.stdout.contains(home.data_root().to_str().unwrap()),
+        "R28"
+    );
     assert_eq!(fs::read(&path).unwrap(), bytes, "verify never writes");
 }
 
@@ -215,6 +227,9 @@ fn continue_takes_the_last_readable_session_and_says_what_it_skipped() {
     first_session(&home);
     let broken = transcript(&home).with_file_name("22222222-0000-4000-8000-000000000002.jsonl");
     fs::write(&broken, "no json at all\n").unwrap();
+    // Newer for sure: clocks of file systems are coarse.
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
+    fs::File::open(&broken).unwrap().set_modified(later).unwrap();
     let ran = onrecord(
         &home,
         &["--model", "offline", "-o", "json", "-c", "-p", "go on"],

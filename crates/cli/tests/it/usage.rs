@@ -23,6 +23,10 @@ fn assert_refused(home: &Home, args: &[&str], code: i32, names: &[&str]) {
         );
     }
     assert!(!ran.stderr.contains("panicked"), "{ran:?}");
+    assert!(
+        !ran.stderr.contains(home.data_root().to_str().unwrap()),
+        "R28: {ran:?}"
+    );
     assert_eq!(home.transcripts().len(), before, "no session is made");
 }
 

@@ -3,7 +3,10 @@
 //! A caller prepares everything that needs work, a [`Draft`]; what depends on the record's place in
 //! the chain, its parent, is put in under the queue's lock, where only bytes are copied.
 
-use std::cell::RefCell;
+use std::{
+    cell::RefCell,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -24,10 +27,8 @@ const BEFORE_ID: &[u8] = b"{\"uuid\":\"";
 pub(super) struct Id([u8; 36]);
 
 impl Id {
-    pub(super) fn new() -> Self {
-        let mut text = [0; 36];
-        Uuid::new_v4().hyphenated().encode_lower(&mut text);
-        Self(text)
+    pub(super) fn text(self) -> String {
+        String::from_utf8(self.0.to_vec()).unwrap_or_default()
     }
 
     /// The id of the first of these lines, which are ours.
@@ -44,10 +45,47 @@ impl Id {
     }
 }
 
-impl std::fmt::Display for Id {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(std::str::from_utf8(&self.0).unwrap_or_default())
+/// Makes the ids of one recorder: version 4, and as free of collisions as if the system had drawn each
+/// one, for the price of a few instructions. Two counters that begin at 128 random bits are spread
+/// over all values; that others could guess the next one does not matter in a file of ours.
+#[derive(Debug)]
+pub(super) struct Ids {
+    start: (u64, u64),
+    n_made: AtomicU64,
+}
+
+impl Ids {
+    pub(super) fn new() -> Self {
+        Self {
+            start: Uuid::new_v4().as_u64_pair(),
+            n_made: AtomicU64::new(0),
+        }
     }
+
+    pub(super) fn next(&self) -> Id {
+        // An odd step reaches every value before it comes back.
+        const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+        let offset = self
+            .n_made
+            .fetch_add(1, Ordering::Relaxed)
+            .wrapping_mul(STEP);
+        let high = spread(self.start.0.wrapping_add(offset));
+        let low = spread(self.start.1.wrapping_add(offset));
+        let bytes = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+        let mut text = [0; 36];
+        uuid::Builder::from_random_bytes(bytes)
+            .into_uuid()
+            .hyphenated()
+            .encode_lower(&mut text);
+        Id(text)
+    }
+}
+
+/// Makes every bit depend on every other one, and no two values alike: the finalizer of SplitMix64.
+fn spread(mut bits: u64) -> u64 {
+    bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    bits ^ bits >> 31
 }
 
 /// What all records of a recorder say alike, ready to be copied.
@@ -188,11 +226,11 @@ impl Draft {
     }
 
     /// Makes this a further record that says the same.
-    pub(super) fn renew(&mut self, time: jiff::Timestamp) {
+    pub(super) fn renew(&mut self, id: Id, time: jiff::Timestamp) {
         let mut text = Vec::with_capacity(self.text.len());
         push_time(&mut text, time);
         let rest = self.text.split_off(self.n_time);
-        self.id = Id::new();
+        self.id = id;
         self.time = time;
         self.n_time = text.len();
         text.extend_from_slice(&rest);

@@ -38,7 +38,7 @@ pub use self::{
     ticket::Ticket,
 };
 use self::{
-    line::{Context, Draft, Id, title_body, with_draft},
+    line::{Context, Draft, Ids, title_body, with_draft},
     queue::Queue,
     shared::Shared,
     writer::Writer,
@@ -132,6 +132,7 @@ pub struct Recorder {
 #[derive(Debug)]
 struct Handle {
     shared: Arc<Shared>,
+    ids: Arc<Ids>,
 }
 
 impl Drop for Handle {
@@ -153,15 +154,16 @@ impl Recorder {
             Start::New => (true, None, None, None),
             Start::Resume { tail, title, lock } => (false, tail, title, lock),
         };
+        let ids = Arc::new(Ids::new());
         let title =
-            title.map(|title| Draft::new(Id::new(), (options.clock)(), &title_body(&title)));
+            title.map(|title| Draft::new(ids.next(), (options.clock)(), &title_body(&title)));
         let shared = Arc::new(Shared::new(
             options.session_id,
             options.path,
             options.log,
             options.clock,
             options.bounds,
-            Queue::new(context, tail, title),
+            Queue::new(Arc::clone(&ids), context, tail, title),
             Box::new(on_failure),
         ));
         let writer = Writer::new(Arc::clone(&shared), options.disk, is_new);
@@ -170,14 +172,14 @@ impl Recorder {
         queue.lock = lock;
         drop(queue);
         Self {
-            handle: Arc::new(Handle { shared }),
+            handle: Arc::new(Handle { shared, ids }),
         }
     }
 
     /// Accepts a record and answers its id. Waits only where the queue is full, and not for long (B7).
     /// After a failure, and after [`Recorder::close`], it does nothing.
     pub fn append(&self, body: Body) -> String {
-        let id = Id::new();
+        let id = self.handle.ids.next();
         if !self.shared().is_stopped() {
             with_draft(id, self.now(), &body, |draft| {
                 if let Some((_number, queue)) = self.shared().accept(draft) {
@@ -185,17 +187,20 @@ impl Recorder {
                 }
             });
         }
-        id.to_string()
+        id.text()
     }
 
     /// As [`Recorder::append`]; the ticket answers when that record is on disk.
     pub fn append_strict(&self, body: Body) -> Ticket {
-        with_draft(Id::new(), self.now(), &body, |draft| {
-            match self.shared().accept(draft) {
+        with_draft(
+            self.handle.ids.next(),
+            self.now(),
+            &body,
+            |draft| match self.shared().accept(draft) {
                 Some((number, queue)) => self.shared().ticket(queue, Some(number)),
                 None => self.refuse(),
-            }
-        })
+            },
+        )
     }
 
     /// Ready once `append` would not wait for a record of ordinary size. It is ready in bounded time:

@@ -92,7 +92,7 @@ impl Shared {
         let failure = Arc::new(RecordingFailure {
             session_id: self.session_id.clone(),
             class: cause.class,
-            first_lost_uuid: first_lost.or(unsaved).or(refused).map(|id| id.to_string()),
+            first_lost_uuid: first_lost.or(unsaved).or(refused).map(Id::text),
             last_record_uuid: queue.last_saved(),
         });
         queue.phase = Phase::Failed {

@@ -13,7 +13,7 @@ use wire::{
 use super::{
     Bounds,
     failure::{NotSaved, RecordingFailure},
-    line::{Context, Draft, Id, Parent},
+    line::{Context, Draft, Id, Ids, Parent},
     ticket::Answer,
     writer::Writer,
 };
@@ -66,6 +66,7 @@ enum Place {
 
 #[derive(Debug)]
 pub(super) struct Queue {
+    ids: Arc<Ids>,
     context: Context,
     parent: Parent,
     title: Option<Draft>,
@@ -120,8 +121,14 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(context: Context, tail: Option<String>, title: Option<Draft>) -> Self {
+    pub(super) fn new(
+        ids: Arc<Ids>,
+        context: Context,
+        tail: Option<String>,
+        title: Option<Draft>,
+    ) -> Self {
         Self {
+            ids,
             context,
             parent: Parent::new(tail.as_deref()),
             // A title that is in the file already may be anywhere in it: it is due with the first
@@ -251,7 +258,7 @@ impl Queue {
         let Some(mut title) = self.title.take() else {
             return;
         };
-        title.renew(time);
+        title.renew(self.ids.next(), time);
         self.push(&title, place);
         self.title = Some(title);
         self.bytes_since_title = 0;
@@ -307,7 +314,7 @@ impl Queue {
     pub(super) fn count_saved(&mut self, saved: &[u8], rest: &[u8]) {
         self.n_saved += memchr::memchr_iter(b'\n', saved).count() as u64;
         if let Some(last) = Id::of_last(saved) {
-            self.last_saved = Some(last.to_string());
+            self.last_saved = Some(last.text());
         }
         self.n_bytes_in_flight = rest.len();
         self.first_in_flight = Id::of_first(rest);

@@ -5,6 +5,7 @@
 mod export;
 mod failing;
 mod faults;
+mod model;
 mod reader;
 mod recorder;
 mod rig;

@@ -80,10 +80,11 @@ fn pass_on(from: impl Read, mut to: impl Write, count: &Mutex<Count>) {
     }
 }
 
-/// What a runner's closing line counts.
+/// What a runner's closing line counts. The closing line of a failed test's own process, which
+/// nextest repeats, is indented and counts nothing.
 fn counted(line: &str) -> Option<Count> {
     let line = without_colours(line);
-    if let Some((_, rest)) = line.split_once("test result: ") {
+    if let Some(rest) = line.strip_prefix("test result: ") {
         let mut count = Count {
             passed: number_before(rest, " passed")?,
             ..Count::default()
@@ -147,6 +148,7 @@ mod tests {
         let nextest = "Summary [ 9.0s] 5/6 tests run: 2 passed, 2 failed, 1 timed out, 0 skipped";
         assert_eq!(counted(nextest), count(2, 3, 0));
         assert_eq!(counted("all 3 passed"), None);
+        assert_eq!(counted(&format!("    {libtest}")), None);
     }
 
     #[test]

@@ -32,6 +32,8 @@ const NEXTEST: &[&str] = &[
     "--workspace",
     "--locked",
     "--no-fail-fast",
+    "--profile",
+    "ci",
 ];
 const LIBTEST: &[&str] = &[
     "test",

@@ -56,6 +56,7 @@ impl Exit {
     }
 
     /// In a strict run a lost record replaces success, and nothing else (B6).
+    // Invariant 4: nowhere else does a record decide how the process ends.
     pub(crate) fn with_required_record(self, record: &RecordingReport) -> Self {
         let lost = matches!(
             record.state,

@@ -1,4 +1,6 @@
-//! Checks a file from end to end and says what it found. It never writes.
+//! Checks a file from end to end and says what it found.
+//!
+//! Invariant 3: reading never writes.
 
 use std::path::Path;
 

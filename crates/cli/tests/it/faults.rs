@@ -81,7 +81,7 @@ fn assert_no_canary(text: &str) {
     }
 }
 
-/// R1, B3.
+/// Invariant 4: R1, R26, B3.
 #[test]
 fn a_disk_that_fills_in_mid_turn_is_reported_once_and_leaves_a_valid_prefix() {
     for format in FORMATS {

@@ -67,6 +67,7 @@ fn a_session_is_listed_shown_renamed_exported_and_deleted() {
     assert!(home.transcripts().is_empty());
 }
 
+/// Invariant 3.
 #[test]
 fn verify_finds_damage_with_65_and_writes_nothing() {
     let home = Home::new();

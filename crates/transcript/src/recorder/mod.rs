@@ -1,8 +1,8 @@
 //! Writes one session's records, in order, on a thread of its own.
 //!
-//! The first write that fails stops the recorder for good (R1): what is queued behind it is dropped,
-//! nothing more is written, and what is on disk is a valid prefix. It is told once (R3); how it stands
-//! with the record can be read at any time (B1).
+//! Invariant 1: the first write that fails stops the recorder for good (R1). What is queued behind it
+//! is dropped, nothing more is written, and what is on disk is a valid prefix. It is told once (R3);
+//! how it stands with the record can be read at any time (B1).
 //!
 //! It knows no turn and no listener: whoever starts it gives it one function to call.
 //!

@@ -1,5 +1,7 @@
 //! What becomes of a fault: a level, one notice, the answers of those who wait, a line in the local
 //! log, in this order.
+//!
+//! Invariant 2: who hears from a flush that the record is lost comes after those who are told of it.
 
 use std::{
     mem,

@@ -49,7 +49,7 @@ fn wait_for_writer(rig: &Rig) {
     }
 }
 
-/// R1, R3.
+/// Invariant 1: R1, R3.
 #[test]
 fn the_first_failed_write_is_the_last_and_is_told_once() {
     let (rig, recorder) = broken();
@@ -83,6 +83,7 @@ fn the_first_failed_write_is_the_last_and_is_told_once() {
     assert_eq!(recorder.report().last_record_uuid, rig.uuids().pop());
 }
 
+/// Invariant 2: R3, R10.
 #[test]
 fn the_state_comes_first_then_the_listener_then_the_answers_then_the_log() {
     let rig = Rig::new();

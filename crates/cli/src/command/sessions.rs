@@ -296,8 +296,8 @@ fn delete(place: &Place, id: &str) -> Result<Exit, Refusal> {
     let removed = store::delete(root, &found).map_err(|error| Refusal::usage(error.to_string()))?;
     let mut text = String::new();
     for path in removed.paths {
-        // Dropped: a string takes every line.
         let shown = path.strip_prefix(root.path()).unwrap_or(&path);
+        // Dropped: a string takes every line.
         _ = writeln!(text, "deleted {}", shown.display());
     }
     print(text.as_bytes());

@@ -94,7 +94,7 @@ pub const MODEL_RETRY_WAIT_FIRST: Duration = Duration::from_millis(500);
 pub const MODEL_CONNECT_WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// How long the tokens and the end of an answer are waited for once it is whole.
-pub const MODEL_TAIL_WAIT_MAX: Duration = Duration::from_secs(5);
+pub const MODEL_TAIL_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// How long the end of a body is waited for after the last event, so that its connection can be
 /// used again; less than a new one costs.

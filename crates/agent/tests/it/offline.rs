@@ -146,11 +146,7 @@ async fn a_step_that_fails_ends_the_steps_and_is_told() {
         [Exit code 3.]"#]],
     )
     .await;
-    check(
-        &["find *.txt"],
-        expect!["No file matches in `.`."],
-    )
-    .await;
+    check(&["find *.txt"], expect!["No file matches in `.`."]).await;
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, value::RawValue};
 
-use super::{Turn, understand::Step};
+use super::{Turn, step::Step};
 
 const INTRODUCTION: &str = "I am `offline`, the model that is built into onrecord. I need no network and no key, and I give the same answer to the same conversation every time. I understand plain requests only; for everything else configure a provider with OPENAI_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL).";
 

@@ -27,6 +27,7 @@
 //! It counts four bytes as a token.
 
 mod answer;
+mod step;
 mod understand;
 mod words;
 
@@ -35,7 +36,7 @@ use std::{collections::VecDeque, time::Duration};
 use futures_util::stream;
 use serde_json::value::RawValue;
 
-use self::understand::{Step, Wish};
+use self::{step::Step, understand::Wish};
 use super::{Completion, Finish, ModelError, ModelEvent, ModelStream, Provider, Request};
 use crate::message::{Block, Message, ToolCall, ToolResult, Usage};
 

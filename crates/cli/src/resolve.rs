@@ -272,11 +272,34 @@ fn provider(
             "model `{model}` has no provider: set {key_name}, or OPENAI_BASE_URL for an endpoint without a key (or use `--model offline`)"
         )));
     }
+    let base_url = base_url.unwrap_or_else(|| OPENAI_BASE_URL.to_owned());
+    let proxy = proxy_variables(&base_url)
+        .iter()
+        .find_map(|name| variable(name));
     let provider = OpenAi::new(OpenAiConfig {
-        base_url: base_url.unwrap_or_else(|| OPENAI_BASE_URL.to_owned()),
+        base_url,
         api_key: key.map(ApiKey::new),
         model,
     })
+    .and_then(|provider| match proxy {
+        Some(proxy) => {
+            let none = variable("NO_PROXY")
+                .or_else(|| variable("no_proxy"))
+                .unwrap_or_default();
+            provider.with_proxy(&proxy, &none)
+        }
+        None => Ok(provider),
+    })
     .map_err(|error| Refusal::usage(error.to_string()))?;
     Ok(Arc::new(provider))
+}
+
+/// The variables that name the proxy of an address, first wins. `HTTP_PROXY` in capitals is left
+/// out, as other programs do: a web server sets it from a request's header.
+fn proxy_variables(base_url: &str) -> &'static [&'static str] {
+    if base_url.starts_with("https:") {
+        &["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"]
+    } else {
+        &["http_proxy", "ALL_PROXY", "all_proxy"]
+    }
 }

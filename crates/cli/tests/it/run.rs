@@ -272,3 +272,36 @@ fn a_real_endpoint_answers_with_tools() {
     assert_eq!(result(&ran)["num_turns"], 2);
     assert_eq!(valid_prefix(&transcript(&home)).len(), 4);
 }
+
+/// A proxy of the environment is used, and left out where it is told to be.
+#[test]
+fn a_proxy_of_the_environment_takes_the_request() {
+    let home = Home::new();
+    let proxy = StubModel::prompts(3);
+    let ask = |none: &str, wall_time: &str| {
+        run(command(&home)
+            .env("OPENAI_BASE_URL", "http://model.invalid/v1")
+            .env("http_proxy", format!("http://{}", proxy.address()))
+            .env("NO_PROXY", none)
+            .args([
+                "--model",
+                "m",
+                "-o",
+                "json",
+                "--max-wall-time",
+                wall_time,
+                "-p",
+                "hello",
+            ]))
+    };
+    let through = ask("", "30s");
+    assert_eq!(through.code, 0, "{through:?}");
+    let n_requests = proxy.requests().len();
+    assert_eq!(n_requests, 1);
+    assert_ne!(
+        ask("model.invalid", "300ms").code,
+        0,
+        "there is no such host"
+    );
+    assert_eq!(proxy.requests().len(), n_requests);
+}

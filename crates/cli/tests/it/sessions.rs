@@ -230,7 +230,10 @@ fn continue_takes_the_last_readable_session_and_says_what_it_skipped() {
     fs::write(&broken, "no json at all\n").unwrap();
     // Newer for sure: clocks of file systems are coarse.
     let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
-    fs::File::open(&broken).unwrap().set_modified(later).unwrap();
+    fs::File::open(&broken)
+        .unwrap()
+        .set_modified(later)
+        .unwrap();
     let ran = onrecord(
         &home,
         &["--model", "offline", "-o", "json", "-c", "-p", "go on"],

@@ -15,7 +15,10 @@ use transcript::{
     record::{Title, TitleSource},
     recorder::{Recorder, Start},
 };
-use wire::recording::{FaultClass, RecordingState};
+use wire::{
+    limits::TITLE_ANCHOR_BYTES,
+    recording::{FaultClass, RecordingState},
+};
 
 use crate::rig::{Rig, answer, assert_chain, lines_of, user, uuids_of};
 
@@ -78,10 +81,17 @@ struct World {
     is_lost: bool,
     is_named: bool,
     is_followed: bool,
+    n_bytes_since_title: u64,
+    /// Bytes of a line but for its text and its parent.
+    n_bytes_fixed: usize,
 }
 
 impl World {
     fn new() -> Self {
+        let rig = Rig::new();
+        let recorder = rig.begin();
+        answer(recorder.append_strict(user(""))).unwrap();
+        let n_bytes_fixed = rig.bytes().len() - "null".len();
         let rig = Rig::new();
         let recorder = rig.begin();
         Self {
@@ -94,6 +104,8 @@ impl World {
             is_lost: false,
             is_named: false,
             is_followed: false,
+            n_bytes_since_title: 0,
+            n_bytes_fixed,
         }
     }
 
@@ -135,21 +147,49 @@ impl World {
         if was_degraded || self.is_doomed {
             return assert!(flushed.is_err());
         }
-        self.is_followed = true;
-        if flushed.is_ok() {
+        let mut expected = self.expect(&sent, sizes);
+        if flushed.is_err() {
+            // How the records were spread over writes is the recorder's affair; some of the first may
+            // be there, and the notice says which is not.
+            assert!(self.is_armed, "nothing fails without a reason: {flushed:?}");
+            let n_there = self.found().len() - self.lines.len();
+            let notice = self.rig.notices.lock().unwrap().last().unwrap().clone();
+            if let Line::Ours(first_lost) = &expected[n_there] {
+                assert_eq!(notice.first_lost_uuid.as_ref(), Some(first_lost));
+            }
+            expected.truncate(n_there);
+            self.is_doomed = true;
+        } else {
             assert!(!self.is_armed, "an armed write fails");
-            self.lines.extend(sent.into_iter().map(Line::Ours));
-            return;
         }
-        // How the records were spread over writes is the recorder's affair; some of the first may be
-        // there, and the notice says which is not.
-        assert!(self.is_armed, "nothing fails without a reason: {flushed:?}");
-        let notice = self.rig.notices.lock().unwrap().last().unwrap().clone();
-        let first_lost = notice.first_lost_uuid.unwrap();
-        let n_kept = sent.iter().position(|uuid| *uuid == first_lost).unwrap();
-        self.lines
-            .extend(sent.into_iter().take(n_kept).map(Line::Ours));
-        self.is_doomed = true;
+        self.lines.extend(expected);
+    }
+
+    /// The lines of these records, the title among them where it is repeated.
+    fn expect(&mut self, sent: &[String], sizes: &[usize]) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for (uuid, size) in sent.iter().zip(sizes) {
+            let n_before = self.lines.len() + lines.len();
+            let parent = if n_before == 0 { 4 } else { 38 };
+            lines.push(Line::Ours(uuid.clone()));
+            self.is_followed = true;
+            self.n_bytes_since_title += (self.n_bytes_fixed + parent + size) as u64;
+            if self.is_named && self.n_bytes_since_title >= TITLE_ANCHOR_BYTES {
+                lines.push(Line::Title);
+                (self.is_followed, self.n_bytes_since_title) = (false, 0);
+            }
+        }
+        lines
+    }
+
+    /// What is in the file.
+    fn found(&self) -> Vec<Line> {
+        self.rig
+            .bytes()
+            .split(|&byte| byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(kind)
+            .collect()
     }
 
     fn flush(&mut self) {
@@ -172,6 +212,7 @@ impl World {
         } else {
             self.lines.push(Line::Title);
             (self.is_named, self.is_followed) = (true, false);
+            self.n_bytes_since_title = 0;
         }
     }
 
@@ -194,8 +235,8 @@ impl World {
         self.lines.push(line);
     }
 
+    /// The recorder looks before and after: what others make up for in between, nobody can know.
     fn cut(&mut self, n_bytes: u64) {
-        // Looked at, so that the cut is one below what the recorder knows.
         let was_sound = answer(self.recorder.flush()).is_ok();
         let file = OpenOptions::new()
             .write(true)
@@ -205,6 +246,7 @@ impl World {
         file.set_len(size.saturating_sub(n_bytes)).unwrap();
         self.is_lost = true;
         if was_sound && size > 0 {
+            assert!(answer(self.recorder.flush()).is_err());
             self.is_doomed = true;
         }
     }
@@ -262,13 +304,9 @@ impl World {
         if self.is_lost {
             return;
         }
-        let bytes = self.rig.bytes();
-        let found: Vec<_> = bytes
-            .split(|&byte| byte == b'\n')
-            .filter(|line| !line.is_empty())
-            .map(kind)
-            .collect();
+        let found = self.found();
         assert_eq!(found, self.lines);
+        let bytes = self.rig.bytes();
         let whole: Vec<u8> = bytes
             .split_inclusive(|&byte| byte == b'\n')
             .filter(|line| kind(line.trim_ascii_end()) != Line::Torn)
@@ -304,7 +342,12 @@ fn kind(line: &[u8]) -> Line {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    // What failed is printed; nothing is written into the tree.
+    #![proptest_config(ProptestConfig {
+        cases: 150,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn the_recorder_does_what_its_model_does(steps in prop::collection::vec(step(), 1..25)) {

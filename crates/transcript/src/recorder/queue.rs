@@ -98,6 +98,8 @@ pub(super) struct Queue {
 
     /// The writer, until it has a thread.
     pub(super) unborn: Option<Writer>,
+    /// Whether the next record has to start that thread.
+    pub(super) is_birth_due: bool,
     /// Its thread.
     pub(super) writer: Option<ThreadId>,
     pub(super) sleep: Sleep,
@@ -153,6 +155,7 @@ impl Queue {
             has_ended: false,
             is_check_due: false,
             unborn: None,
+            is_birth_due: true,
             writer: None,
             sleep: Sleep::Awake,
             is_open: false,
@@ -176,6 +179,15 @@ impl Queue {
         match self.phase {
             Phase::Failed { .. } | Phase::GivenUp(_) => true,
             Phase::Sound | Phase::Waiting(_) => false,
+        }
+    }
+
+    /// Whether nothing more will happen, be it good or bad.
+    pub(super) fn is_settled(&self) -> bool {
+        match self.phase {
+            Phase::Failed { is_logged, .. } => is_logged,
+            Phase::GivenUp(_) => true,
+            Phase::Sound | Phase::Waiting(_) => self.has_ended,
         }
     }
 

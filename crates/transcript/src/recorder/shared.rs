@@ -223,7 +223,8 @@ impl Shared {
     /// Wakes the writer where it would not look by itself in time, and gives it a thread where it has
     /// none yet.
     pub(super) fn nudge(self: &Arc<Self>, mut queue: MutexGuard<'_, Queue>) {
-        if queue.unborn.is_some() {
+        if queue.is_birth_due {
+            queue.is_birth_due = false;
             drop(queue);
             return self.bear_writer();
         }
@@ -251,13 +252,17 @@ impl Shared {
                 writer.run();
             }
         });
-        if let Err(error) = born {
-            self.not_created(&Cause::of_creation(&error));
-            let mut queue = self.lock();
-            if queue.is_closing && queue.unborn.take().is_some() {
-                drop(queue);
-                self.ended();
-            }
+        let Err(error) = born else { return };
+        let mut queue = self.lock();
+        queue.is_birth_due = true;
+        queue.begin_try();
+        drop(queue);
+        self.not_created(&Cause::of_creation(&error));
+        let mut queue = self.lock();
+        if queue.is_closing {
+            queue.unborn = None;
+            drop(queue);
+            self.ended();
         }
     }
 
@@ -294,19 +299,15 @@ impl Shared {
         let mut queue = self.lock();
         if !queue.is_closing {
             queue.is_closing = true;
-            queue.is_check_due = queue.is_open;
+            queue.is_check_due = true;
             queue.is_try_due = true;
             if queue.n_accepted() == 0 {
-                queue.unborn = None;
+                queue.is_birth_due = false;
                 queue.has_ended = true;
             }
         }
-        let is_settled = match queue.phase {
-            Phase::Failed { is_logged, .. } => is_logged,
-            Phase::GivenUp(_) => true,
-            Phase::Sound | Phase::Waiting(_) => queue.has_ended,
-        };
-        if is_settled {
+        if queue.is_settled() {
+            queue.unborn = None;
             queue.lock = None;
             return Ticket::ready(queue.verdict());
         }
@@ -325,7 +326,7 @@ impl Shared {
         let deadline = Instant::now() + SETTLE_WAIT_MAX;
         let mut queue = self.lock();
         let is_writer = queue.writer == Some(thread::current().id());
-        while !is_writer && !queue.has_ended && !queue.is_over() {
+        while !is_writer && !queue.is_settled() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;

@@ -60,6 +60,7 @@ impl Writer {
 
     /// Does what there is to do next; `false` at the end.
     fn step(&mut self) -> bool {
+        self.batch.clear();
         self.batch.shrink_to(BATCH_BYTES_KEPT);
         let work = self.shared.next_work(&mut self.batch);
         match work {

@@ -48,6 +48,16 @@ fn nothing_is_on_disk_before_the_first_record() {
 }
 
 #[test]
+fn a_recorder_that_never_wrote_lets_go_of_everything() {
+    let rig = Rig::new();
+    drop(rig.begin());
+    assert!(!rig.disk.is_in_use());
+    let recorder = rig.begin();
+    answer(recorder.close()).unwrap();
+    assert!(!rig.disk.is_in_use());
+}
+
+#[test]
 fn files_and_folders_are_for_the_owner_alone() {
     let rig = Rig::new();
     let recorder = rig.begin();

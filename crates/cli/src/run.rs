@@ -83,7 +83,8 @@ async fn turn(
     });
     let (events, reader) = feed();
     let output = Output::new(plan.format, plan.partial, &conversation.session_id)
-        .start(reader, cancel.clone());
+        .start(reader, cancel.clone())
+        .map_err(|error| Refusal::usage(format!("cannot start a thread: {}", error.kind())))?;
     let failures = events.clone();
     config.on_chat_recording_failure(move |failure| {
         failures.degraded(failure.clone());
@@ -95,9 +96,7 @@ async fn turn(
     session.subscribe(events.clone());
     let summary = session.run_turn(prompt, Settle::Finalize, &cancel).await;
     events.close();
-    let told = tokio::task::spawn_blocking(move || output.join().unwrap_or_default())
-        .await
-        .unwrap_or_default();
+    let told = output.await.unwrap_or_default();
     let record = config.shutdown(EXIT_WAIT_MAX).await;
     // A run that was refused for its record has said so as its result.
     if !matches!(summary.outcome, Outcome::RecordingRequired) {

@@ -34,25 +34,33 @@ pub(crate) fn prompt_with_piped(typed: Option<String>) -> Result<String, Refusal
 fn read(has_typed: bool) -> Result<String, Refusal> {
     let (first, arrival) = mpsc::sync_channel(1);
     let (rest, all) = mpsc::sync_channel(1);
-    thread::spawn(move || {
-        let mut input = io::stdin().lock();
-        let mut byte = [0];
-        let started = input.read(&mut byte);
-        // Dropped: nobody listens any more where the first byte came too late.
-        _ = first.send(());
-        let mut bytes = Vec::new();
-        let result = started.and_then(|n| {
-            bytes.extend_from_slice(&byte[..n]);
-            let limit = STDIN_PROMPT_BYTES_MAX as u64;
-            if n > 0 {
-                input.take(limit).read_to_end(&mut bytes)
-            } else {
-                Ok(0)
-            }
+    let reading = thread::Builder::new()
+        .name("stdin".to_owned())
+        .spawn(move || {
+            let mut input = io::stdin().lock();
+            let mut byte = [0];
+            let started = input.read(&mut byte);
+            // Dropped: nobody listens any more where the first byte came too late.
+            _ = first.send(());
+            let mut bytes = Vec::new();
+            let result = started.and_then(|n| {
+                bytes.extend_from_slice(&byte[..n]);
+                let limit = STDIN_PROMPT_BYTES_MAX as u64;
+                if n > 0 {
+                    input.take(limit).read_to_end(&mut bytes)
+                } else {
+                    Ok(0)
+                }
+            });
+            // Dropped: as above.
+            _ = rest.send(result.map(|_| bytes));
         });
-        // Dropped: as above.
-        _ = rest.send(result.map(|_| bytes));
-    });
+    if let Err(error) = reading {
+        return Err(Refusal::usage(format!(
+            "cannot start a thread: {}",
+            error.kind()
+        )));
+    }
     if has_typed && arrival.recv_timeout(STDIN_FIRST_BYTE_WAIT_MAX).is_err() {
         return Ok(String::new());
     }

@@ -200,11 +200,13 @@ fn on_two_threads<T: Sync, R: Send>(items: &[T], each: impl Fn(&T) -> R + Sync) 
     }
     let (front, back) = items.split_at(items.len() / 2);
     thread::scope(|scope| {
-        let other = scope.spawn(|| all(back));
+        let other = thread::Builder::new().spawn_scoped(scope, || all(back));
         let mut done = all(front);
-        match other.join() {
-            Ok(mut more) => done.append(&mut more),
-            Err(_) => done.extend(back.iter().map(|_| None)),
+        match other.map(thread::ScopedJoinHandle::join) {
+            Ok(Ok(mut more)) => done.append(&mut more),
+            Ok(Err(_)) => done.extend(back.iter().map(|_| None)),
+            // No thread is left; this one does it all.
+            Err(_) => done.append(&mut all(back)),
         }
         done
     })

@@ -189,11 +189,15 @@ fn load_open(file: &File) -> io::Result<Loaded> {
     } else {
         let (front, back) = chain.split_at(chain.len() / 2);
         thread::scope(|scope| {
-            let back = scope.spawn(|| stored(file, &survey, back));
+            let other = thread::Builder::new().spawn_scoped(scope, || stored(file, &survey, back));
             let mut records = stored(file, &survey, front)?;
-            let back = back
-                .join()
-                .map_err(|_| io::Error::other("a reader panicked"))?;
+            let back = match other {
+                Ok(other) => other
+                    .join()
+                    .map_err(|_| io::Error::other("a reader panicked"))?,
+                // No thread is left; this one does it all.
+                Err(_) => stored(file, &survey, back),
+            };
             records.append(&mut back?);
             Ok::<_, io::Error>(records)
         })?

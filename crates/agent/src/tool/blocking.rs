@@ -1,5 +1,11 @@
 //! Where a call's blocking work runs: on a thread that may wait for a disk.
+//!
+//! It is a thread of its own and none of the runtime's pool, which panics where the system has no
+//! thread left; here that is a failed call.
 
+use std::thread;
+
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{Context, ToolError};
@@ -33,8 +39,15 @@ where
     }
     let token = context.cancel.child_token();
     let _fires_when_dropped = token.clone().drop_guard();
-    let done = tokio::task::spawn_blocking(move || work(&token)).await;
-    done.unwrap_or_else(|_| {
+    let (answer, done) = oneshot::channel();
+    thread::Builder::new()
+        .name("tool".to_owned())
+        .spawn(move || {
+            // Dropped: nobody waits for a call that was dropped.
+            _ = answer.send(work(&token));
+        })
+        .map_err(|error| ToolError::io("No thread can be started for the tool", &error))?;
+    done.await.unwrap_or_else(|_| {
         Err(ToolError::new(
             "io",
             "The tool broke down; this is a fault of the program.",

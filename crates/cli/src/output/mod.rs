@@ -7,12 +7,10 @@ mod stats;
 mod stream_json;
 mod text;
 
-use std::{
-    io,
-    thread::{self, JoinHandle},
-};
+use std::{io, thread};
 
 use agent::feed::{Delivery, FeedReader};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use self::{json::Json, stream_json::StreamJson, text::Text};
@@ -49,36 +47,51 @@ impl Output {
         }
     }
 
-    /// Starts the thread that writes; it ends with the feed. A reader that goes away cancels the
-    /// run, as a closed pipe ends any program.
-    pub(crate) fn start(self, mut feed: FeedReader, cancel: CancellationToken) -> JoinHandle<Told> {
-        thread::spawn(move || {
-            let mut output = self;
-            let mut told = Told::default();
-            let mut batch = Vec::new();
-            while feed.next_batch(&mut batch) {
-                for delivery in batch.drain(..) {
-                    told.degraded |= output.take(delivery);
+    /// Starts the thread that writes; it ends with the feed and answers what it did.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub(crate) fn start(
+        self,
+        feed: FeedReader,
+        cancel: CancellationToken,
+    ) -> io::Result<oneshot::Receiver<Told>> {
+        let (answer, told) = oneshot::channel();
+        thread::Builder::new()
+            .name("output".to_owned())
+            .spawn(move || {
+                // Dropped: nobody waits for an output that nobody reads.
+                _ = answer.send(self.write_all(feed, &cancel));
+            })?;
+        Ok(told)
+    }
+
+    /// Writes what comes until nothing more does. A reader that goes away cancels the run, as a
+    /// closed pipe ends any program.
+    fn write_all(mut self, mut feed: FeedReader, cancel: &CancellationToken) -> Told {
+        let mut told = Told::default();
+        let mut batch = Vec::new();
+        while feed.next_batch(&mut batch) {
+            for delivery in batch.drain(..) {
+                told.degraded |= self.take(delivery);
+            }
+            match self.flush() {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    told.reader_gone = true;
+                    cancel.cancel();
+                    break;
                 }
-                match output.flush() {
-                    Ok(()) => {}
-                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                        told.reader_gone = true;
-                        cancel.cancel();
-                        break;
-                    }
-                    // A half-written line is followed by nothing; the work goes on without output.
-                    Err(_) => {
-                        told = Told {
-                            unwritable: true,
-                            ..Told::default()
-                        };
-                        break;
-                    }
+                // A half-written line is followed by nothing; the work goes on without output.
+                Err(_) => {
+                    return Told {
+                        unwritable: true,
+                        ..Told::default()
+                    };
                 }
             }
-            told
-        })
+        }
+        told
     }
 
     /// Takes a delivery; answers whether it said that recording failed.

@@ -332,3 +332,21 @@ fn every_errno_of_a_write_has_its_class() {
         valid_prefix(&transcript(&home));
     }
 }
+
+/// A machine that has no thread left is told in one line, not with a panic.
+#[test]
+fn a_run_without_a_free_thread_is_refused() {
+    let Some(user) = OtherUser::new(Path::new(ONRECORD)) else {
+        return;
+    };
+    let home = Home::new();
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = home.command_under(&user.fault(), "prlimit");
+    let ran = run(command
+        .args(["--nproc=1", "--"])
+        .arg(user.program())
+        .args(["--model", "offline", "-p", "hello"]));
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    assert!(ran.stderr.contains("thread"), "{ran:?}");
+}

@@ -223,7 +223,7 @@ impl Shared {
     /// Wakes the writer where it would not look by itself in time, and gives it a thread where it has
     /// none yet.
     pub(super) fn nudge(self: &Arc<Self>, mut queue: MutexGuard<'_, Queue>) {
-        if queue.is_birth_due {
+        if queue.is_birth_due && queue.n_accepted() > 0 {
             queue.is_birth_due = false;
             drop(queue);
             return self.bear_writer();

@@ -131,7 +131,7 @@ fn bytes(n: u64) -> String {
 }
 
 /// With a comma before each three digits.
-fn grouped(n: u64) -> String {
+pub(crate) fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {

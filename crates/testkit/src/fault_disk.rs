@@ -43,6 +43,8 @@ pub enum Fault {
     Fails(Errno),
     /// A write puts out this many bytes, and the next write fails; another call just fails.
     ShortWrite(usize, Errno),
+    /// A write puts out this many bytes, and nothing fails.
+    Short(usize),
 }
 
 /// Which calls fail. They are counted from 1.
@@ -233,6 +235,7 @@ impl FaultDisk {
             Plan::From(at, Fault::Fails(errno) | Fault::ShortWrite(_, errno)) if at < n_calls => {
                 Some(Fault::Fails(errno))
             }
+            Plan::From(at, fault @ Fault::Short(_)) if at < n_calls => Some(fault),
             Plan::Sound | Plan::Once(..) | Plan::From(..) => None,
         };
         let fault = if call == Call::Write {
@@ -251,6 +254,8 @@ impl FaultDisk {
                 Ok(Step::Short(n_bytes))
             }
             Fault::Fails(errno) | Fault::ShortWrite(_, errno) => Err(errno.into()),
+            Fault::Short(n_bytes) if call == Call::Write => Ok(Step::Short(n_bytes)),
+            Fault::Short(_) => Ok(Step::Go),
         }
     }
 }
@@ -300,10 +305,10 @@ impl DiskFile for FaultFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.disk.step(Call::Write)? {
             Step::Go => self.below.write(bytes),
-            // Never all of it: a whole write is no fault.
+            // Never all of several bytes: a whole write is no fault.
             Step::Short(n_bytes) => {
-                let n_bytes = n_bytes.min(bytes.len().saturating_sub(1));
-                self.below.write(&bytes[..n_bytes])
+                let n_bytes_max = bytes.len().saturating_sub(1).max(1);
+                self.below.write(&bytes[..n_bytes.min(n_bytes_max)])
             }
         }
     }

@@ -119,7 +119,7 @@ impl Writer {
             return Err(None);
         };
         let first = Id::of_first(&self.batch);
-        file.check().map_err(|cause| Some((cause, first)))?;
+        file.check().map_err(|cause| Some((cause, None)))?;
         let mut rest = &self.batch[..];
         while !rest.is_empty() {
             let lines = whole_lines(rest);
@@ -127,8 +127,7 @@ impl Writer {
             let (saved, unsaved) = rest.split_at(appended.n_bytes);
             self.shared.saved(saved, unsaved);
             if appended.n_bytes < lines.len() {
-                let cause = appended.cause.ok_or(None)?;
-                return Err(Some((cause, Id::of_first(unsaved))));
+                return Err(appended.cause.map(|cause| (cause, None)));
             }
             rest = unsaved;
         }
@@ -136,6 +135,7 @@ impl Writer {
             return Ok(());
         }
         file.check().map_err(|cause| {
+            // What was counted as saved just now is lost with its file.
             let first_lost = first.filter(|_| cause.file_lost);
             Some((cause, first_lost))
         })

@@ -203,9 +203,8 @@ fn a_queue_that_stays_full_stalls_the_recorder() {
     assert_eq!(rig.n_notices(), 1);
 }
 
-/// B7: a stalled writer that comes back cuts its torn tail and writes nothing more.
-#[test]
-fn a_writer_that_comes_back_too_late_only_cleans_up() {
+/// A recorder whose writer is stuck in a write, and which has given it up.
+fn stalled() -> (Rig, Recorder) {
     let mut rig = Rig::new();
     rig.bounds.queue_bytes_max = 1;
     rig.bounds.append_wait_max = Duration::from_millis(20);
@@ -216,11 +215,41 @@ fn a_writer_that_comes_back_too_late_only_cleans_up() {
     rig.disk.wait_for_held_write();
     recorder.append(user("three"));
     assert_eq!(recorder.report().class, Some(FaultClass::Stalled));
-    rig.disk.fail_write(1, Fault::ShortWrite(50, Errno::IO));
+    (rig, recorder)
+}
+
+/// B7: a stalled writer that comes back cuts its torn tail and writes nothing more.
+#[test]
+fn a_writer_that_comes_back_too_late_only_cleans_up() {
+    let (rig, _recorder) = stalled();
+    rig.disk.fail_write(1, Fault::Short(50));
     rig.disk.release_writes();
-    drop(recorder);
     wait_for_writer(&rig);
     assert_eq!(rig.lines().len(), 1);
+}
+
+/// R3: the stall was first.
+#[test]
+fn a_writer_that_fails_too_late_changes_nothing() {
+    let (rig, recorder) = stalled();
+    rig.disk.fail_write(1, Fault::Fails(Errno::NOSPC));
+    rig.disk.release_writes();
+    wait_for_writer(&rig);
+    assert_eq!(failure(answer(recorder.flush())).class, FaultClass::Stalled);
+    assert!(answer(recorder.close()).is_err());
+    assert_eq!(rig.n_notices(), 1);
+    assert_eq!(rig.log().read_all().len(), 1);
+}
+
+#[test]
+fn a_disk_that_takes_a_few_bytes_at_a_time_is_no_failure() {
+    let rig = Rig::with_plan(Plan::From(1, Fault::Short(100)));
+    let recorder = rig.begin();
+    for n in 0..20 {
+        recorder.append(user(&n.to_string()));
+    }
+    answer(recorder.close()).unwrap();
+    assert_eq!(rig.lines().len(), 20);
 }
 
 /// B7: a slow disk that takes something again is no stall.
@@ -404,10 +433,11 @@ fn a_listener_may_ask_the_recorder() {
         recorder.append(user("unheard"));
         *report.lock().unwrap() = Some(recorder.report());
     });
-    answer(recorder.append_strict(user("one"))).unwrap();
-    rig.disk.set_plan(Plan::From(1, Fault::Fails(Errno::IO)));
-    let flush = recorder.append_strict(user("two"));
+    rig.disk.hold_writes();
+    rig.disk.fail_write(1, Fault::Fails(Errno::IO));
+    let flush = recorder.append_strict(user("one"));
     *handle.lock().unwrap() = Some(recorder);
+    rig.disk.release_writes();
     failure(answer(flush));
     let report = heard.lock().unwrap().clone().unwrap();
     assert_eq!(report.state, RecordingState::Degraded);

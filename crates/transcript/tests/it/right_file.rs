@@ -108,6 +108,32 @@ fn a_file_renamed_over_ours_is_a_failed_write_and_is_left_alone() {
     assert_eq!(rig.bytes(), OTHERS.as_bytes());
 }
 
+/// B2: both files have a name and a link.
+#[test]
+fn another_file_in_its_place_is_a_failed_write_and_is_left_alone() {
+    let (rig, recorder) = begun();
+    fs::rename(rig.path(), rig.folder().join("elsewhere.jsonl")).unwrap();
+    fs::write(rig.path(), OTHERS.repeat(10)).unwrap();
+    recorder.append(user("two"));
+    assert_gone(&rig, &recorder);
+    assert_eq!(rig.bytes(), OTHERS.repeat(10).as_bytes());
+}
+
+/// B2, R27: a flush answers for the file at the path, not for the write.
+#[test]
+fn a_file_that_goes_during_the_write_is_found_before_the_answer() {
+    let (rig, recorder) = begun();
+    rig.disk.hold_writes();
+    let lost = recorder.append(user("two"));
+    let flush = recorder.flush();
+    rig.disk.wait_for_held_write();
+    fs::remove_file(rig.path()).unwrap();
+    rig.disk.release_writes();
+    assert!(answer(flush).is_err());
+    assert_gone(&rig, &recorder);
+    assert_eq!(rig.notices.lock().unwrap()[0].first_lost_uuid, Some(lost));
+}
+
 #[test]
 fn a_folder_in_its_place_is_a_failed_write() {
     let (rig, recorder) = begun();

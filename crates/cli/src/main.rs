@@ -1,7 +1,7 @@
 //! The product's binary: reads arguments and environment, wires the crates together, and decides
 //! the exit code. It holds no logic that another crate could hold.
 
-use std::process::ExitCode;
+use std::{panic, process::ExitCode};
 
 mod args;
 mod command;
@@ -17,6 +17,16 @@ mod stdin;
 mod stdio;
 
 fn main() -> ExitCode {
+    // One line instead of a trace: making a trace takes memory and locks, which a process that is
+    // out of memory does not get.
+    panic::set_hook(Box::new(|info| {
+        let at = info
+            .location()
+            .map_or_else(String::new, |at| format!(" at {at}"));
+        stdio::say(&format!(
+            "onrecord: internal error{at}: this is a bug, please report it"
+        ));
+    }));
     // A limit on file size is an ordinary failed write for us; programs we start get the default
     // action back. Where the handler cannot be set, the signal keeps its default.
     // Dropped: nothing here could mend it, and the run works without.

@@ -6,11 +6,16 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU8, Ordering},
     },
+    thread,
+    time::Instant,
 };
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
-use tokio::signal::unix::{SignalKind, signal};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ},
+    iterator::Signals,
+};
 use tokio_util::sync::CancellationToken;
+use wire::limits::SIGNAL_REPEAT_WAIT;
 
 use crate::exit::Exit;
 
@@ -39,27 +44,31 @@ impl Ending {
     }
 }
 
-/// Cancels `token` at the first SIGINT, SIGTERM or SIGHUP; a second one ends the process at once.
+/// Cancels `token` at the first SIGINT, SIGTERM or SIGHUP; a second one, a moment later, ends the
+/// process at once. A thread of its own listens, so that no state of the program can hold it.
 ///
 /// # Errors
-/// The handlers cannot be set.
+/// The handlers cannot be set, or there is no thread left.
 pub(crate) fn cancel_on_signal(token: CancellationToken) -> io::Result<Ending> {
     let ending = Ending::default();
-    for number in [SIGINT, SIGTERM, SIGHUP] {
-        let mut stream = signal(SignalKind::from_raw(number))?;
-        let (token, ending) = (token.clone(), ending.clone());
-        tokio::spawn(async move {
-            while stream.recv().await.is_some() {
-                if ending
-                    .0
-                    .swap(u8::try_from(number).unwrap_or(u8::MAX), Ordering::AcqRel)
-                    != 0
-                {
+    let told = ending.clone();
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            let mut first = None;
+            for number in signals.forever() {
+                let Some(since) = first.map(|first: Instant| first.elapsed()) else {
+                    first = Some(Instant::now());
+                    told.0
+                        .store(u8::try_from(number).unwrap_or(u8::MAX), Ordering::Release);
+                    token.cancel();
+                    continue;
+                };
+                if since >= SIGNAL_REPEAT_WAIT {
                     std::process::exit(i32::from(Exit::Cancelled.code()));
                 }
-                token.cancel();
             }
-        });
-    }
+        })?;
     Ok(ending)
 }

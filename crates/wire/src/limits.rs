@@ -159,3 +159,7 @@ pub const OUTPUT_QUEUE_EVENTS_MAX: usize = 1_024;
 
 /// Files of one project that a listing looks at.
 pub const LISTING_FILES_MAX: usize = 100_000;
+
+/// How soon after the first signal another one still counts as the same: `timeout` signals a
+/// process and then its group.
+pub const SIGNAL_REPEAT_WAIT: Duration = Duration::from_millis(250);

@@ -47,6 +47,8 @@ fn holds_a_line(home: &Home) -> bool {
 
 fn end(mut child: Child, mut seen: String, signal: Signal) -> Outcome {
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    // Twice at once, as `timeout` does: that is one signal.
+    kill_process(pid, signal).unwrap();
     kill_process(pid, signal).unwrap();
     child
         .stdout
@@ -147,4 +149,37 @@ fn an_output_on_a_full_device_is_a_failure_and_kept_in_the_record() {
         assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
         assert_eq!(valid_prefix(&transcript(&home)).len(), 2);
     }
+}
+
+/// A second signal ends the process, whatever it is doing: here it waits for a disk.
+#[test]
+fn a_second_signal_ends_the_process_at_once() {
+    let Some(fault) = testkit::faults::shim("write:slow=60000:after=1,in=.jsonl") else {
+        return;
+    };
+    let home = Home::new();
+    let mut child = home
+        .command_under(&fault, ONRECORD)
+        .args([
+            "--model",
+            "offline",
+            "-o",
+            "stream-json",
+            "--include-partial-messages",
+        ])
+        .args(["-p", "SAY 1000 chunks every 20"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    read_until(child.stdout.as_mut().unwrap(), "text_delta");
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    // The result of the cancelled turn waits for the disk; who asks again does not.
+    let status = loop {
+        kill_process(pid, Signal::TERM).unwrap();
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(status.code(), Some(130));
 }

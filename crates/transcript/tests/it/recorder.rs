@@ -231,6 +231,26 @@ fn a_new_transcript_is_locked_until_its_recorder_is_closed() {
     assert!(lock::acquire(&rig.path()).unwrap().is_some());
 }
 
+/// R5.
+#[test]
+fn a_resumed_session_s_lock_is_given_back_at_its_close() {
+    for has_record in [false, true] {
+        let rig = Rig::new();
+        rig.put(b"");
+        let recorder = rig.start(Start::Resume {
+            tail: None,
+            title: None,
+            lock: lock::acquire(&rig.path()).unwrap(),
+        });
+        if has_record {
+            recorder.append(user("one"));
+        }
+        assert!(lock::acquire(&rig.path()).is_err());
+        answer(recorder.close()).unwrap();
+        assert!(lock::acquire(&rig.path()).unwrap().is_some());
+    }
+}
+
 #[test]
 fn a_resume_without_a_record_leaves_the_file_alone() {
     let rig = Rig::new();

@@ -15,7 +15,7 @@ use crate::{
     approval::{Decision, Verdict},
     event::{Event, Outcome, ToolStatus, TurnSummary},
     message::{Block, Message, ToolCall, ToolResult, Usage},
-    model::{ModelError, ModelErrorKind, ModelEvent, Request},
+    model::{Finish, ModelError, ModelErrorKind, ModelEvent, Request},
     session::{Session, Settle, Stop, Stopper},
     to_record,
     tool::{Context, Display, Kind, Tool, ToolError},
@@ -35,6 +35,7 @@ struct Progress {
 struct Reply {
     blocks: Vec<Block>,
     usage: Option<Usage>,
+    finish: Finish,
 }
 
 /// How a call ended, before it is recorded.
@@ -172,6 +173,7 @@ impl Session {
                 }
                 ModelEvent::Done(completion) => {
                     reply.usage = completion.usage;
+                    reply.finish = completion.finish;
                     return Ok(());
                 }
             }
@@ -185,7 +187,11 @@ impl Session {
 
     /// Records a response, then shows it.
     async fn keep_reply(&mut self, reply: Reply) {
-        let Reply { blocks, usage } = reply;
+        let Reply {
+            blocks,
+            usage,
+            finish,
+        } = reply;
         if let Some(usage) = usage {
             self.usage.input += usage.input;
             self.usage.output += usage.output;
@@ -205,6 +211,12 @@ impl Session {
         })
         .await;
         self.history.push(Message::Assistant(blocks));
+        let cut = match finish {
+            Finish::Length => "Warning: the model's answer is cut off at its limit of tokens.",
+            Finish::Filtered => "Warning: the model's answer is cut off by its provider's filter.",
+            Finish::Stop | Finish::ToolCalls => return,
+        };
+        self.publish(Event::Warning(cut.to_owned())).await;
     }
 
     /// Runs the calls of one response in their order; answers how the turn ends, where it does.

@@ -1,6 +1,6 @@
 //! `config.toml` in the data root: what a person does not want to type every time.
 
-use std::{fs, io, path::Path};
+use std::{fs, path::Path};
 
 use serde::Deserialize;
 
@@ -71,29 +71,30 @@ pub(crate) enum ConfigFileError {
 }
 
 impl ConfigFile {
-    /// Reads the file; one that is not there is empty.
+    /// Reads the file; one that is not there, or cannot be there, is empty.
     pub(crate) fn read(path: &Path) -> Result<Self, ConfigFileError> {
-        match fs::read_to_string(path) {
-            Ok(text) => toml::from_str(&text).map_err(|error| {
-                let line = error
-                    .span()
-                    .map(|span| text[..span.start].matches('\n').count() + 1);
-                let at = line.map_or_else(String::new, |line| format!("line {line}: "));
-                let reason = format!("{at}{}", error.message().replace('\n', " "));
-                ConfigFileError::Invalid { reason }
-            }),
-            // A home that is no folder holds no configuration either.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                ) =>
-            {
-                Ok(Self::default())
-            }
-            Err(error) => Err(ConfigFileError::Unreadable {
-                reason: error.kind().to_string(),
-            }),
+        // A home that is no folder, or another user's, holds no configuration; that its record
+        // cannot be kept there is said by the record.
+        if fs::symlink_metadata(path).is_err() {
+            return Ok(Self::default());
         }
+        let unreadable = |reason: &str| ConfigFileError::Unreadable {
+            reason: reason.to_owned(),
+        };
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_file() => {}
+            Ok(_) => return Err(unreadable("it is no regular file")),
+            Err(error) => return Err(unreadable(&error.kind().to_string())),
+        }
+        let text =
+            fs::read_to_string(path).map_err(|error| unreadable(&error.kind().to_string()))?;
+        toml::from_str(&text).map_err(|error| {
+            let line = error
+                .span()
+                .map(|span| text[..span.start].matches('\n').count() + 1);
+            let at = line.map_or_else(String::new, |line| format!("line {line}: "));
+            let reason = format!("{at}{}", error.message().replace('\n', " "));
+            ConfigFileError::Invalid { reason }
+        })
     }
 }

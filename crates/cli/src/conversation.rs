@@ -31,7 +31,7 @@ pub(crate) fn find_conversation(plan: &Plan, place: &Place) -> Result<Conversati
     let project = place.project();
     match &plan.origin {
         Origin::New(id) => new_session(id.clone(), project.as_ref()),
-        Origin::Continue { fork } => match newest(project.as_ref(), place) {
+        Origin::Continue { fork } => match newest(project.as_ref(), place)? {
             Some(found) => take_up(&found.path, *fork, place),
             None => {
                 stdio::say("There is no session to continue in this project; a new one begins.");
@@ -47,7 +47,7 @@ fn new_session(id: Option<String>, project: Option<&ProjectDir>) -> Result<Conve
         && store::exists(project, id)
     {
         return Err(Refusal::usage(format!(
-            "session {id} already exists: go on with --resume {id}, or delete it first"
+            "session {id} already exists, active or archived: go on with --resume {id}, or choose another id"
         )));
     }
     let session_id = id.unwrap_or_else(|| Uuid::new_v4().to_string());
@@ -66,12 +66,38 @@ pub(crate) fn find(place: &Place, id: &str) -> Result<Found, Refusal> {
             "no data root is known: set ONRECORD_HOME or HOME",
         ));
     };
-    store::find(root, id).map_err(|error| Refusal::usage(error.to_string()))
+    store::find(root, id).or_else(|error| {
+        // Where nothing can be read, nobody knows that there is no such session.
+        for project in store::projects(root) {
+            readable(&project.chats_dir())?;
+        }
+        readable(&root.projects_dir())?;
+        Err(Refusal::usage(error.to_string()))
+    })
+}
+
+/// Whether what is stored in a folder can be known; a folder that is not there holds nothing.
+///
+/// # Errors
+/// It is there, or may be, and cannot be read: that must not pass for empty (R27).
+pub(crate) fn readable(folder: &Path) -> Result<(), Refusal> {
+    match std::fs::read_dir(folder) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Refusal::usage(format!(
+            "the stored sessions cannot be read ({}); `onrecord doctor` names the cause",
+            error.kind()
+        ))),
+    }
 }
 
 /// The last readable session, and says which it skipped.
-fn newest(project: Option<&ProjectDir>, place: &Place) -> Option<Found> {
-    let newest = store::newest(project?, &place.cwd.to_string_lossy());
+fn newest(project: Option<&ProjectDir>, place: &Place) -> Result<Option<Found>, Refusal> {
+    let Some(project) = project else {
+        return Ok(None);
+    };
+    readable(&project.chats_dir())?;
+    let newest = store::newest(project, &place.cwd.to_string_lossy());
     for skipped in &newest.skipped {
         stdio::say(&format!(
             "Skipped session {}: {}.",
@@ -79,29 +105,38 @@ fn newest(project: Option<&ProjectDir>, place: &Place) -> Option<Found> {
             skipped.reason.as_str()
         ));
     }
-    newest.found
+    Ok(newest.found)
 }
 
 fn take_up(path: &Path, copy: bool, place: &Place) -> Result<Conversation, Refusal> {
     let copied;
     let (path, lock) = if copy {
+        // The copy leaves out what cannot be read, so it is said of the original.
+        tell_damage(&load(path)?);
         copied = copy_of(path, place)?;
         (copied.as_path(), lock_of(&copied)?)
     } else {
         (path, lock_of(path)?)
     };
-    let loaded = reader::load(path).map_err(|error| Refusal::usage(error.to_string()))?;
+    let loaded = load(path)?;
     let Some(session_id) = loaded.session_id.clone() else {
         return Err(Refusal::usage(
             "the session holds no readable record; start a new one",
         ));
     };
-    tell_damage(&loaded);
+    if !copy {
+        tell_damage(&loaded);
+    }
     Ok(Conversation {
         session_id,
         transcript: Some(path.to_owned()),
         stored: Some((loaded, lock)),
     })
+}
+
+/// What is recorded of a session.
+pub(crate) fn load(path: &Path) -> Result<Loaded, Refusal> {
+    reader::load(path).map_err(|error| Refusal::usage(error.to_string()))
 }
 
 /// R5: a second opener is refused with the mend.

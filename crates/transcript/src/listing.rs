@@ -54,6 +54,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title_source: Option<TitleSource>,
     /// The transcript. Stays on this machine (R28).
+    #[serde(serialize_with = "lossy")]
     pub file_path: PathBuf,
     /// The first record's working directory.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,6 +86,7 @@ pub struct Skipped {
     /// The file's session.
     pub session_id: String,
     /// The file.
+    #[serde(serialize_with = "lossy")]
     pub file_path: PathBuf,
     /// Why.
     pub reason: SkipReason,
@@ -210,6 +212,11 @@ fn on_two_threads<T: Sync, R: Send>(items: &[T], each: impl Fn(&T) -> R + Sync) 
         }
         done
     })
+}
+
+/// A path as JSON takes it: what is no UTF-8 becomes U+FFFD, so that a row is never lost for it.
+fn lossy<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
 }
 
 /// The session of a transcript's file name.

@@ -28,6 +28,9 @@ pub const REQUIRED_BUT_LOST_LINE: &str = "Recording is required (--require-recor
 /// The line of a run with `--no-chat-recording` that a person resumes from nowhere.
 pub const OFF_LINE: &str = "This session is not recorded (--no-chat-recording).";
 
+/// The line of a strict run whose prompt was not confirmed to be on disk in time (B6).
+pub const REQUIRED_NOT_BEGUN_LINE: &str = "The model was not called: recording is required (--require-recording) and the prompt is not confirmed to be on disk; check disk space and permissions (`onrecord doctor` names the cause).";
+
 /// What a person can do about a class of fault; for the local `doctor` (B4).
 #[must_use]
 pub fn remedy(class: FaultClass) -> &'static str {

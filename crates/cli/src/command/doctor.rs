@@ -5,7 +5,7 @@ use std::{
     fmt::Write,
     fs, io,
     os::unix::fs::{MetadataExt, PermissionsExt},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
@@ -26,8 +26,9 @@ const FAILURES_SHOWN_MAX: usize = 10;
 struct Report {
     /// Whether a session that starts now can be recorded, as far as can be told without writing.
     ok: bool,
+    /// As JSON takes it: what is no UTF-8 becomes U+FFFD.
     #[serde(skip_serializing_if = "Option::is_none")]
-    data_root: Option<PathBuf>,
+    data_root: Option<String>,
     findings: Vec<Finding>,
     #[serde(skip_serializing_if = "Option::is_none")]
     space: Option<Space>,
@@ -80,8 +81,15 @@ pub(crate) fn run(json: bool) -> Exit {
     } else {
         render(&report)
     };
-    // Dropped: the exit code says the same.
-    _ = stdio::print(text.as_bytes());
+    let text = if json {
+        text.into()
+    } else {
+        stdio::plain(&text)
+    };
+    if let Err(refusal) = stdio::deliver(stdio::print(text.as_bytes())) {
+        stdio::say(&format!("onrecord: {}", refusal.message));
+        return refusal.exit;
+    }
     if report.ok {
         Exit::Success
     } else {
@@ -139,7 +147,7 @@ fn examine(place: &Place) -> Report {
     let ok = findings.iter().all(|finding| finding.severity != "error");
     Report {
         ok,
-        data_root,
+        data_root: data_root.map(|root| root.to_string_lossy().into_owned()),
         findings,
         space,
         failures,
@@ -261,7 +269,7 @@ fn render(report: &Report) -> String {
             .is_ok()
     };
     match &report.data_root {
-        Some(root) => line(format_args!("data root  {}", root.display())),
+        Some(root) => line(format_args!("data root  {root}")),
         None => line(format_args!("data root  unknown")),
     };
     if let Some(space) = &report.space {

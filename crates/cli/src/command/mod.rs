@@ -22,9 +22,14 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, Exit> {
                 | ErrorKind::DisplayVersion
                 | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
         ) {
-            // Dropped: a reader that does not want the help does not need it.
-            _ = stdio::print(error.to_string().as_bytes());
-            return Exit::Success;
+            let printed = stdio::print(error.to_string().as_bytes());
+            return match stdio::deliver(printed) {
+                Ok(()) => Exit::Success,
+                Err(refusal) => {
+                    stdio::say(&format!("onrecord: {}", refusal.message));
+                    refusal.exit
+                }
+            };
         }
         stdio::say(&format!("onrecord: {}", one_line(&error.to_string())));
         Exit::Failure

@@ -12,7 +12,7 @@ use serde::Serialize;
 use transcript::{
     disk::OsDisk,
     export,
-    reader::{self, Title, TitleSource},
+    reader::{Title, TitleSource},
     recorder::{Bounds, NotSaved, Options, Recorder, Start},
     store::{self, Found, Row},
     verify::{self, Report},
@@ -21,7 +21,7 @@ use wire::{limits::SETTLE_WAIT_MAX, words};
 
 use crate::{
     args::{ExportFormat, SessionsCommand},
-    conversation::{find, lock_of},
+    conversation::{find, load, lock_of, readable},
     exit::Exit,
     place::Place,
     resolve::Refusal,
@@ -74,6 +74,11 @@ fn list(place: &Place, json: bool, limit: usize, all_projects: bool) -> Result<E
         return Err(no_root());
     };
     let limit = (limit > 0).then_some(limit);
+    readable(&if all_projects {
+        root.projects_dir()
+    } else {
+        root.project(&place.cwd).chats_dir()
+    })?;
     let listing = if all_projects {
         store::list_all(root, limit)
     } else {
@@ -91,7 +96,7 @@ fn list(place: &Place, json: bool, limit: usize, all_projects: bool) -> Result<E
             push_row(&mut text, row);
         }
     }
-    print(text.as_bytes());
+    print(&text)?;
     if listing.n_more > 0 {
         stdio::say(&format!("{} more; --limit 0 lists all.", listing.n_more));
     }
@@ -120,18 +125,15 @@ fn push_row(text: &mut String, row: &Row) {
         .and_then(|millis| Timestamp::from_millisecond(millis).ok())
         .map_or_else(String::new, |time| format!("{time:.0}"));
     // A title is somebody's text: it must not steer the terminal, nor break the line.
-    let title: String = title
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .take(TITLE_SHOWN_MAX)
-        .collect();
+    let title: String = title.chars().take(TITLE_SHOWN_MAX).collect();
+    let title = stdio::plain(&title).replace('\n', " ");
     // Dropped: a string takes every line.
     _ = writeln!(text, "{}  {changed}  {title}{state}", row.session_id);
 }
 
 fn show(place: &Place, id: &str) -> Result<Exit, Refusal> {
     let loaded = load(&find(place, id)?.path)?;
-    print_with(|out| export::text(&loaded, out));
+    print_with(|out| export::text(&loaded, out))?;
     Ok(Exit::Success)
 }
 
@@ -163,6 +165,7 @@ fn verify(place: &Place, target: Option<&str>, all: bool, json: bool) -> Result<
                 return Err(no_root());
             };
             let project = root.project(&place.cwd);
+            readable(&project.chats_dir())?;
             store::sessions(&project.chats_dir())
                 .into_iter()
                 .map(named)
@@ -197,7 +200,12 @@ fn verify(place: &Place, target: Option<&str>, all: bool, json: bool) -> Result<
             }
         }
     }
-    print(text.as_bytes());
+    // Names of files are somebody's text too.
+    print(&if json {
+        text.into()
+    } else {
+        stdio::plain(&text)
+    })?;
     Ok(exit)
 }
 
@@ -228,7 +236,10 @@ fn rename(place: &Place, id: &str, title: &str) -> Result<Exit, Refusal> {
             "a title is one line of 1 to {TITLE_CHARS_MAX} characters; the session keeps the one it has"
         )));
     }
-    let path = find(place, id)?.path;
+    let Found {
+        session_id: named,
+        path,
+    } = find(place, id)?;
     let lock = lock_of(&path)?;
     let loaded = load(&path)?;
     let Some(session_id) = loaded.session_id else {
@@ -265,7 +276,7 @@ fn rename(place: &Place, id: &str, title: &str) -> Result<Exit, Refusal> {
     _ = recorder.close().wait_blocking(SETTLE_WAIT_MAX);
     match saved {
         Some(Ok(())) => {
-            print(format!("Session {session_id} is renamed.\n").as_bytes());
+            print(&format!("Session {named} is renamed.\n"))?;
             Ok(Exit::Success)
         }
         Some(Err(NotSaved::Failed(failure))) => Err(Refusal::usage(format!(
@@ -284,7 +295,7 @@ fn export(place: &Place, id: &str, format: ExportFormat) -> Result<Exit, Refusal
     print_with(|out| match format {
         ExportFormat::Md => export::markdown(&loaded, out),
         ExportFormat::Json => export::json(&loaded, out),
-    });
+    })?;
     Ok(Exit::Success)
 }
 
@@ -300,12 +311,8 @@ fn delete(place: &Place, id: &str) -> Result<Exit, Refusal> {
         // Dropped: a string takes every line.
         _ = writeln!(text, "deleted {}", shown.display());
     }
-    print(text.as_bytes());
+    print(&stdio::plain(&text))?;
     Ok(Exit::Success)
-}
-
-fn load(path: &Path) -> Result<reader::Loaded, Refusal> {
-    reader::load(path).map_err(|error| Refusal::usage(error.to_string()))
 }
 
 fn no_root() -> Refusal {
@@ -318,14 +325,14 @@ fn push_json(text: &mut String, value: &impl Serialize) {
     text.push('\n');
 }
 
-fn print(bytes: &[u8]) {
-    // Dropped: a reader that went away (`| head`) ends quietly.
-    _ = stdio::print(bytes);
+fn print(text: &str) -> Result<(), Refusal> {
+    stdio::deliver(stdio::print(text.as_bytes()))
 }
 
 /// Prints while it is made, so that a long session does not have to fit into memory twice.
-fn print_with(write: impl FnOnce(&mut BufWriter<StdoutLock<'_>>) -> io::Result<()>) {
+fn print_with(
+    write: impl FnOnce(&mut BufWriter<StdoutLock<'_>>) -> io::Result<()>,
+) -> Result<(), Refusal> {
     let mut out = BufWriter::new(io::stdout().lock());
-    // Dropped: as in `print`.
-    _ = write(&mut out).and_then(|()| out.flush());
+    stdio::deliver(write(&mut out).and_then(|()| out.flush()))
 }

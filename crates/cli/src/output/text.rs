@@ -78,9 +78,6 @@ pub(crate) fn complaint(outcome: &Outcome) -> Option<String> {
             max.as_secs_f64()
         )),
         Outcome::Cancelled => Some("Operation cancelled.".to_owned()),
-        Outcome::RecordingRequired => Some(format!(
-            "The model was not called: {}",
-            words::REQUIRED_BUT_LOST_LINE
-        )),
+        Outcome::RecordingRequired => Some(words::REQUIRED_NOT_BEGUN_LINE.to_owned()),
     }
 }

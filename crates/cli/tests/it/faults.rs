@@ -350,3 +350,34 @@ fn a_run_without_a_free_thread_is_refused() {
     assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
     assert!(ran.stderr.contains("thread"), "{ran:?}");
 }
+
+/// case-C03, C06: what one `sudo` run leaves behind does not stop the work, and what cannot be read
+/// does not pass for empty.
+#[test]
+fn a_data_root_of_another_user_is_not_taken_for_an_empty_one() {
+    let Some(user) = OtherUser::new(Path::new(ONRECORD)) else {
+        return;
+    };
+    let home = Home::new();
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    onrecord(&home, &["--model", "offline", "-p", "hello"]);
+    fs::set_permissions(home.data_root(), fs::Permissions::from_mode(0o700)).unwrap();
+    let as_user = |args: &[&str]| run(home.command_under(&user.fault(), user.program()).args(args));
+    if user.program() == Path::new(ONRECORD) {
+        // The tests run as an ordinary user, whose own folder this is.
+        return;
+    }
+    for format in FORMATS {
+        let ran = as_user(&["--model", "offline", "-o", format, "-p", "hello"]);
+        assert_never_started(format, &ran);
+    }
+    for args in [
+        &["sessions", "list"][..],
+        &["sessions", "verify", "--all"],
+        &["--continue", "-p", "hello"],
+    ] {
+        let ran = as_user(args);
+        assert_eq!(ran.code, 1, "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains("cannot be read"), "{args:?}: {ran:?}");
+    }
+}

@@ -129,7 +129,11 @@ fn a_required_record_that_cannot_begin_stops_the_run_with_74() {
             ran.stderr.clone()
         };
         assert!(said.contains("--require-recording"), "{ran:?}");
-        assert_eq!(said.matches("not saved").count(), 1, "told once: {ran:?}");
+        assert_eq!(
+            said.matches("model was not called").count(),
+            1,
+            "told once: {ran:?}"
+        );
         if format == "text" {
             assert!(ran.stdout.is_empty());
         } else {

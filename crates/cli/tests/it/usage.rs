@@ -171,3 +171,61 @@ fn a_resumed_id_may_be_shortened_to_what_names_one() {
     );
     assert_eq!(result(&ran)["session_id"], id);
 }
+
+/// A FIFO must not hold a run for ever.
+#[test]
+fn a_config_file_that_is_no_file_is_named() {
+    let home = Home::new();
+    fs::create_dir(home.data_root()).unwrap();
+    let fifo = home.data_root().join("config.toml");
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_refused(&home, &["-p", "hi"], 52, &["config.toml", "regular"]);
+}
+
+/// What was asked for and could not be written is no success.
+#[test]
+fn a_command_whose_output_cannot_be_written_fails() {
+    let home = Home::new();
+    let id = "aaaaaaaa-0000-4000-8000-000000000001";
+    onrecord(
+        &home,
+        &["--model", "offline", "--session-id", id, "-p", "hi"],
+    );
+    for args in [
+        &["sessions", "export", id][..],
+        &["sessions", "list"],
+        &["sessions", "show", id],
+        &["doctor", "--json"],
+        &["--version"],
+    ] {
+        let full = fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let ran = testkit::run::run(crate::world::command(&home).args(args).stdout(full));
+        assert_eq!(ran.code, 1, "{args:?}: {ran:?}");
+        assert_eq!(ran.stderr.lines().count(), 1, "{args:?}: {ran:?}");
+    }
+}
+
+/// Text of others does not steer the terminal.
+#[test]
+fn control_characters_are_not_printed() {
+    let home = Home::new();
+    let file = home.workspace().join("\u{1b}[31mred\u{202e}.jsonl");
+    fs::write(&file, "{}\n").unwrap();
+    for args in [
+        &["sessions", "verify", file.to_str().unwrap()][..],
+        &["--session-id", "\u{1b}[31mx", "-p", "hi"],
+    ] {
+        let ran = onrecord(&home, args);
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(!said.contains(['\u{1b}', '\u{202e}']), "{said:?}");
+    }
+}

@@ -321,8 +321,13 @@ impl Shared {
     /// Lets the writer end by itself once everything is on disk, and gives it a little time for it:
     /// nobody is left who could ask.
     pub(super) fn let_go(self: &Arc<Self>) {
+        let was_closed = self.lock().is_closing;
         // Dropped: nobody is left who could ask.
         _ = self.close();
+        if was_closed {
+            // Whoever closed it has waited as long as that was worth.
+            return;
+        }
         let deadline = Instant::now() + SETTLE_WAIT_MAX;
         let mut queue = self.lock();
         let is_writer = queue.writer == Some(thread::current().id());

@@ -31,7 +31,7 @@ pub enum Body {
         /// How the call ended.
         result: ToolCallResult,
     },
-    /// A system record. `custom_title` is written with [`Body::title`].
+    /// A system record. `custom_title` is written by [`Recorder::rename`](crate::recorder::Recorder::rename).
     System {
         /// Its kind.
         subtype: &'static str,

@@ -20,7 +20,7 @@ use crate::{
     feed::Feed,
     from_record, git,
     message::{Message, ToolCall, Usage},
-    model::Provider,
+    model::{Provider, ToolSpec},
     tool::{Tool, Workspace},
 };
 
@@ -77,6 +77,8 @@ pub struct Session {
     pub(crate) usage: Usage,
     pub(crate) denials: Vec<ToolCall>,
     pub(crate) stats: Stats,
+    /// What the model sees of the tools, made once.
+    pub(crate) specs: Arc<[ToolSpec]>,
     feeds: Vec<Feed>,
 }
 
@@ -110,8 +112,10 @@ impl Session {
             cwd: parts.workspace.root.to_string_lossy().into_owned(),
             start,
         });
+        let specs = parts.tools.iter().map(|tool| tool.spec()).collect();
         Self {
             parts,
+            specs,
             history,
             usage: Usage::default(),
             denials: Vec::new(),
@@ -135,12 +139,7 @@ impl Session {
         Arc::new(SessionInfo {
             session_id: self.parts.session_id.clone(),
             cwd: self.parts.workspace.root.to_string_lossy().into_owned(),
-            tools: self
-                .parts
-                .tools
-                .iter()
-                .map(|tool| tool.spec().name)
-                .collect(),
+            tools: self.specs.iter().map(|spec| spec.name).collect(),
             model: self.parts.provider.model().to_owned(),
             mode: self.parts.mode,
         })

@@ -18,7 +18,7 @@ use crate::{
     model::{Finish, ModelError, ModelErrorKind, ModelEvent, Request},
     session::{Session, Settle, Stop, Stopper},
     to_record,
-    tool::{Context, Display, Kind, Tool, ToolError},
+    tool::{self, Context, Display, Kind, Tool, ToolError},
 };
 
 /// What is counted within one turn.
@@ -139,7 +139,7 @@ impl Session {
         let mut stream = self.parts.provider.stream(Request {
             system: Arc::clone(&self.parts.system_prompt),
             messages: self.history.clone(),
-            tools: self.parts.tools.iter().map(|tool| tool.spec()).collect(),
+            tools: Arc::clone(&self.specs),
         });
         while let Some(event) = stream.next().await {
             match event? {
@@ -238,7 +238,7 @@ impl Session {
                 end = Some(Outcome::ToolCallLimit(max));
             }
             let ended = if end.is_some() {
-                not_run("The turn ended before this call was run.")
+                cancelled("The turn ended before this call was run.")
             } else {
                 progress.n_tool_calls += 1;
                 let (ended, stop) = self.run_call(&call, stopper).await;
@@ -271,21 +271,12 @@ impl Session {
     }
 
     async fn decide_and_run(&self, call: &ToolCall, token: &CancellationToken) -> Ended {
-        let Some(tool) = self
-            .parts
-            .tools
-            .iter()
-            .find(|tool| tool.spec().name == call.name)
-        else {
-            return failed(&ToolError {
-                kind: "unknown_tool",
-                message: format!("There is no tool `{}`.", call.name),
-            });
+        let tool = match tool::find(&self.parts.tools, &call.name) {
+            Ok(tool) => tool,
+            Err(error) => return failed(&error),
         };
-        let tool = Arc::clone(tool);
-        match self.may_run(&tool, call, token).await {
-            Ok(()) => {}
-            Err(ended) => return ended,
+        if let Err(ended) = self.may_run(tool, call, token).await {
+            return ended;
         }
         let context = Context {
             workspace: Arc::clone(&self.parts.workspace),
@@ -425,10 +416,6 @@ fn denied(reason: &str) -> Ended {
 
 fn cancelled(reason: &str) -> Ended {
     ended(reason, ToolStatus::Cancelled, Some("cancelled"))
-}
-
-fn not_run(reason: &str) -> Ended {
-    cancelled(reason)
 }
 
 fn ended(text: &str, status: ToolStatus, error: Option<&'static str>) -> Ended {

@@ -62,9 +62,7 @@ fn new_session(id: Option<String>, project: Option<&ProjectDir>) -> Result<Conve
 /// The session named by its id or a beginning of it.
 pub(crate) fn find(place: &Place, id: &str) -> Result<Found, Refusal> {
     let Some(root) = &place.root else {
-        return Err(Refusal::usage(
-            "no data root is known: set ONRECORD_HOME or HOME",
-        ));
+        return Err(Refusal::no_root());
     };
     store::find(root, id).or_else(|error| {
         // Where nothing can be read, nobody knows that there is no such session.
@@ -150,9 +148,7 @@ pub(crate) fn lock_of(path: &Path) -> Result<Option<Lock>, Refusal> {
 
 fn copy_of(path: &Path, place: &Place) -> Result<PathBuf, Refusal> {
     let Some(project) = place.project() else {
-        return Err(Refusal::usage(
-            "no data root is known: set ONRECORD_HOME or HOME",
-        ));
+        return Err(Refusal::no_root());
     };
     let id = Uuid::new_v4().to_string();
     let target = project.transcript(&id);

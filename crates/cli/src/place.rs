@@ -11,6 +11,8 @@ use transcript::{
     local_log::LocalLog,
 };
 
+use crate::resolve::Refusal;
+
 /// Where the process runs.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -25,8 +27,13 @@ impl Place {
     ///
     /// # Errors
     /// There is no current folder.
-    pub(crate) fn find() -> std::io::Result<Self> {
-        let cwd = env::current_dir()?;
+    pub(crate) fn find() -> Result<Self, Refusal> {
+        let cwd = env::current_dir().map_err(|error| {
+            let reason = error.kind();
+            Refusal::usage(format!(
+                "the current folder is gone ({reason}); change to another"
+            ))
+        })?;
         let cwd = cwd.canonicalize().unwrap_or(cwd);
         let root = folder("ONRECORD_HOME")
             .map(|home| cwd.join(expand_tilde(home)))

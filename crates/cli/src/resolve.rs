@@ -19,6 +19,7 @@ use crate::{
     config_file::ConfigFile,
     exit::Exit,
     place::{Place, physical},
+    stdio,
 };
 
 /// Said once where nobody configured a model.
@@ -39,6 +40,17 @@ impl Refusal {
             exit: Exit::Failure,
             message: message.into(),
         }
+    }
+
+    /// No data root is known.
+    pub(crate) fn no_root() -> Self {
+        Self::usage("no data root is known: set ONRECORD_HOME or HOME")
+    }
+
+    /// Says it; answers how the process ends.
+    pub(crate) fn tell(&self) -> Exit {
+        stdio::say(&format!("onrecord: {}", self.message));
+        self.exit
     }
 }
 

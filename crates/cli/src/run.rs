@@ -33,20 +33,12 @@ use crate::{
 pub(crate) fn run(args: RunArgs) -> Exit {
     match try_run(args) {
         Ok(exit) => exit,
-        Err(refusal) => {
-            stdio::say(&format!("onrecord: {}", refusal.message));
-            refusal.exit
-        }
+        Err(refusal) => refusal.tell(),
     }
 }
 
 fn try_run(args: RunArgs) -> Result<Exit, Refusal> {
-    let place = Place::find().map_err(|error| {
-        Refusal::usage(format!(
-            "the current folder is gone ({}); change to another",
-            error.kind()
-        ))
-    })?;
+    let place = Place::find()?;
     let mut plan = plan(args, &place)?;
     let prompt = prompt_with_piped(plan.prompt.take())?;
     let conversation = find_conversation(&plan, &place)?;

@@ -2,7 +2,7 @@
 //!
 //! None of them holds a path, an errno or the text of an error (R28).
 
-use crate::recording::{FaultClass, RecordingReport, RecordingState};
+use crate::recording::FaultClass;
 
 /// `data.reason` of the degraded message, and of every notification about it.
 pub const REASON_WRITE_FAILED: &str = "write_failed";
@@ -24,9 +24,6 @@ pub const FAILED_SINCE_LINE: &str = "Warning: recording of this session failed a
 
 /// The line of a strict run whose record was lost (B6).
 pub const REQUIRED_BUT_LOST_LINE: &str = "Recording is required (--require-recording) and part of this session is not saved; check disk space and permissions (`onrecord doctor` names the cause).";
-
-/// The line of a run with `--no-chat-recording` that a person resumes from nowhere.
-pub const OFF_LINE: &str = "This session is not recorded (--no-chat-recording).";
 
 /// The line of a strict run whose prompt was not confirmed to be on disk in time (B6).
 pub const REQUIRED_NOT_BEGUN_LINE: &str = "The model was not called: recording is required (--require-recording) and the prompt is not confirmed to be on disk; check disk space and permissions (`onrecord doctor` names the cause).";
@@ -55,16 +52,5 @@ pub fn remedy(class: FaultClass) -> &'static str {
             "the disk did not answer in time; check the device or the network file system"
         }
         FaultClass::Other => "see the error in the local log",
-    }
-}
-
-/// The last word about the record of a run that ends in `report`; `None` where all is well or was
-/// told before. `degraded` has had its own notice by then.
-#[must_use]
-pub fn end_line(report: &RecordingReport) -> Option<&'static str> {
-    match report.state {
-        RecordingState::NeverStarted => Some(NEVER_STARTED_LINE),
-        RecordingState::Pending => Some(NOT_CONFIRMED_LINE),
-        RecordingState::Saved | RecordingState::Degraded | RecordingState::Off => None,
     }
 }

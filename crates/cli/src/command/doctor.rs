@@ -67,13 +67,7 @@ struct Failure {
 pub(crate) fn run(json: bool) -> Exit {
     let place = match Place::find() {
         Ok(place) => place,
-        Err(error) => {
-            stdio::say(&format!(
-                "onrecord: the current folder is gone ({})",
-                error.kind()
-            ));
-            return Exit::Failure;
-        }
+        Err(refusal) => return refusal.tell(),
     };
     let report = examine(&place);
     let text = if json {
@@ -87,8 +81,7 @@ pub(crate) fn run(json: bool) -> Exit {
         stdio::plain(&text)
     };
     if let Err(refusal) = stdio::deliver(stdio::print(text.as_bytes())) {
-        stdio::say(&format!("onrecord: {}", refusal.message));
-        return refusal.exit;
+        return refusal.tell();
     }
     if report.ok {
         Exit::Success

@@ -25,10 +25,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, Exit> {
             let printed = stdio::print(error.to_string().as_bytes());
             return match stdio::deliver(printed) {
                 Ok(()) => Exit::Success,
-                Err(refusal) => {
-                    stdio::say(&format!("onrecord: {}", refusal.message));
-                    refusal.exit
-                }
+                Err(refusal) => refusal.tell(),
             };
         }
         stdio::say(&format!("onrecord: {}", one_line(&error.to_string())));

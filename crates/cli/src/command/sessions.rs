@@ -39,20 +39,12 @@ const TITLE_SHOWN_MAX: usize = 80;
 pub(crate) fn run(command: SessionsCommand) -> Exit {
     match try_run(command) {
         Ok(exit) => exit,
-        Err(refusal) => {
-            stdio::say(&format!("onrecord: {}", refusal.message));
-            refusal.exit
-        }
+        Err(refusal) => refusal.tell(),
     }
 }
 
 fn try_run(command: SessionsCommand) -> Result<Exit, Refusal> {
-    let place = Place::find().map_err(|error| {
-        Refusal::usage(format!(
-            "the current folder is gone ({}); change to another",
-            error.kind()
-        ))
-    })?;
+    let place = Place::find()?;
     match command {
         SessionsCommand::List {
             json,
@@ -71,7 +63,7 @@ fn try_run(command: SessionsCommand) -> Result<Exit, Refusal> {
 
 fn list(place: &Place, json: bool, limit: usize, all_projects: bool) -> Result<Exit, Refusal> {
     let Some(root) = &place.root else {
-        return Err(no_root());
+        return Err(Refusal::no_root());
     };
     let limit = (limit > 0).then_some(limit);
     readable(&if all_projects {
@@ -162,7 +154,7 @@ fn verify(place: &Place, target: Option<&str>, all: bool, json: bool) -> Result<
         }
         None => {
             let Some(root) = &place.root else {
-                return Err(no_root());
+                return Err(Refusal::no_root());
             };
             let project = root.project(&place.cwd);
             readable(&project.chats_dir())?;
@@ -302,7 +294,7 @@ fn export(place: &Place, id: &str, format: ExportFormat) -> Result<Exit, Refusal
 fn delete(place: &Place, id: &str) -> Result<Exit, Refusal> {
     let found = find(place, id)?;
     let Some(root) = &place.root else {
-        return Err(no_root());
+        return Err(Refusal::no_root());
     };
     let removed = store::delete(root, &found).map_err(|error| Refusal::usage(error.to_string()))?;
     let mut text = String::new();
@@ -313,10 +305,6 @@ fn delete(place: &Place, id: &str) -> Result<Exit, Refusal> {
     }
     print(&stdio::plain(&text))?;
     Ok(Exit::Success)
-}
-
-fn no_root() -> Refusal {
-    Refusal::usage("no data root is known: set ONRECORD_HOME or HOME")
 }
 
 fn push_json(text: &mut String, value: &impl Serialize) {

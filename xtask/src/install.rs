@@ -50,10 +50,21 @@ const FAULT_PROGRAMS: &[(&str, &[&str])] = &[
     ("chattr", &["e2fsprogs"]),
     ("cc", &["gcc", "libc6-dev"]),
 ];
-const PEER_PROGRAMS: &[(&str, &[&str])] = &[("node", &["nodejs"]), ("npm", &["npm"])];
+const PEER_PROGRAMS: &[(&str, &[&str])] = &[
+    ("node", &["nodejs"]),
+    ("npm", &["npm"]),
+    ("python3", &["python3", "python3-venv"]),
+];
 
 /// The npm packages of the peers. `node` brings the Node that Qwen Code needs.
-const NPM_PACKAGES: [&str; 2] = ["@qwen-code/qwen-code@0.24.4", "node@22.23.3"];
+const NPM_PACKAGES: [&str; 3] = [
+    "@qwen-code/qwen-code@0.24.4",
+    "@qwen-code/sdk@0.1.7",
+    "node@22.23.3",
+];
+
+/// The Python packages of the peers, with all that they need.
+const PYTHON_PACKAGES: [&str; 2] = ["qwen-code-sdk==0.1.0rc0", "typing-extensions==4.16.0"];
 
 /// Installs what is wished and says what else is missing. Answers with the folder of the peers.
 pub(crate) fn everything(workspace: &Workspace, wish: Wish) -> Result<PathBuf> {
@@ -64,10 +75,12 @@ pub(crate) fn everything(workspace: &Workspace, wish: Wish) -> Result<PathBuf> {
         return Ok(folder);
     }
     if !wish.peers() {
-        eprintln!("Qwen Code is not installed: its tests skip (--install brings it)");
+        eprintln!(
+            "Qwen Code and its SDKs are not installed: their tests skip (--install brings them)"
+        );
         return Ok(folder);
     }
-    programs(PEER_PROGRAMS, true, "npm")?;
+    programs(PEER_PROGRAMS, true, "peers")?;
     peers(&folder)?;
     Ok(folder)
 }
@@ -95,6 +108,10 @@ fn programs(needed: &[(&str, &[&str])], install: bool, what_for: &str) -> Result
         );
         return Ok(());
     }
+    debian_packages(&packages)
+}
+
+fn debian_packages(packages: &[&str]) -> Result<()> {
     must_run(Command::new("apt-get").args(["update", "-q"]))?;
     let mut apt = Command::new("apt-get");
     apt.args(["install", "-q", "-y", "--no-install-recommends"])
@@ -111,9 +128,13 @@ fn is_on_path(program: &str) -> bool {
         .any(|folder| folder.join(program).is_file())
 }
 
+/// The programs that run the peers, in their folder.
+const NODE: &str = "node_modules/node/bin/node";
+const PYTHON: &str = "venv/bin/python";
+
 /// What the folder holds, for a look that starts no program.
 fn stamp() -> String {
-    NPM_PACKAGES.join("\n")
+    [&NPM_PACKAGES[..], &PYTHON_PACKAGES].concat().join("\n")
 }
 
 fn stamp_path(folder: &Path) -> PathBuf {
@@ -121,11 +142,22 @@ fn stamp_path(folder: &Path) -> PathBuf {
 }
 
 fn has_peers(folder: &Path) -> bool {
-    fs::read_to_string(stamp_path(folder)).is_ok_and(|text| text == stamp())
+    // A virtual environment is hollow once the Python that it was made of is gone.
+    [NODE, PYTHON].iter().all(|at| folder.join(at).is_file())
+        && fs::read_to_string(stamp_path(folder)).is_ok_and(|text| text == stamp())
 }
 
 fn peers(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("failed to make {}", folder.display()))?;
+    // What is half installed is not installed.
+    fs::write(stamp_path(folder), "")?;
+    npm_packages(folder)?;
+    python_packages(folder)?;
+    fs::write(stamp_path(folder), stamp())?;
+    Ok(())
+}
+
+fn npm_packages(folder: &Path) -> Result<()> {
     // npm climbs to the next package.json above; this one makes the folder its end.
     fs::write(folder.join("package.json"), "{\"private\": true}\n")?;
     let mut npm = Command::new("npm");
@@ -133,17 +165,33 @@ fn peers(folder: &Path) -> Result<()> {
         .args(NPM_PACKAGES);
     must_run(npm.current_dir(folder))?;
     // The package `node` places its binary in an install script, which a strict npm leaves out.
-    let node = folder.join("node_modules/node");
-    if !node.join("bin/node").is_file() {
-        must_run(
-            Command::new("node")
-                .arg("installArchSpecificPackage.js")
-                .current_dir(&node),
-        )?;
+    let node = folder.join(NODE);
+    if !node.is_file() {
+        let mut place = Command::new("node");
+        place.arg("installArchSpecificPackage.js");
+        must_run(place.current_dir(folder.join("node_modules/node")))?;
     }
-    must_run(Command::new(node.join("bin/node")).arg("--version"))?;
-    fs::write(stamp_path(folder), stamp())?;
-    Ok(())
+    must_run(Command::new(node).arg("--version"))
+}
+
+fn python_packages(folder: &Path) -> Result<()> {
+    // Debian's Python leaves out what a virtual environment gets its pip from.
+    let mut has_pip = Command::new("python3");
+    has_pip.args(["-c", "import ensurepip"]);
+    if must_run(&mut has_pip).is_err() {
+        debian_packages(&["python3-venv"])?;
+    }
+    let mut make = Command::new("python3");
+    must_run(
+        make.args(["-m", "venv", "--clear"])
+            .arg(folder.join("venv")),
+    )?;
+    let python = folder.join(PYTHON);
+    let mut pip = Command::new(&python);
+    pip.args(["-m", "pip", "install", "--disable-pip-version-check"])
+        .args(PYTHON_PACKAGES);
+    must_run(&mut pip)?;
+    must_run(Command::new(python).args(["-c", "import qwen_code_sdk"]))
 }
 
 fn must_run(command: &mut Command) -> Result<()> {
@@ -170,11 +218,29 @@ mod tests {
 
     #[test]
     fn other_versions_of_peers_are_not_the_wanted_ones() {
-        let folder = tempfile::TempDir::new().unwrap();
+        let folder = folder_with_programs();
         assert!(!has_peers(folder.path()));
         fs::write(stamp_path(folder.path()), "node@1.0.0").unwrap();
         assert!(!has_peers(folder.path()));
         fs::write(stamp_path(folder.path()), stamp()).unwrap();
         assert!(has_peers(folder.path()));
+    }
+
+    #[test]
+    fn peers_whose_python_is_gone_are_not_there() {
+        let folder = folder_with_programs();
+        fs::write(stamp_path(folder.path()), stamp()).unwrap();
+        fs::remove_file(folder.path().join(PYTHON)).unwrap();
+        assert!(!has_peers(folder.path()));
+    }
+
+    fn folder_with_programs() -> tempfile::TempDir {
+        let folder = tempfile::TempDir::new().unwrap();
+        for program in [NODE, PYTHON] {
+            let path = folder.path().join(program);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        folder
     }
 }

@@ -4,6 +4,7 @@
 //! else.
 
 use futures_util::future::BoxFuture;
+use serde_json::value::RawValue;
 
 use crate::{
     message::ToolCall,
@@ -27,6 +28,21 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// All of them, the strictest first.
+    pub const ALL: [Self; 5] = [
+        Self::Plan,
+        Self::Default,
+        Self::AutoEdit,
+        Self::Auto,
+        Self::Yolo,
+    ];
+
+    /// The mode of that word.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == word)
+    }
+
     /// The word as it is on the command line and on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -43,10 +59,11 @@ impl Mode {
     #[must_use]
     pub fn verdict(self, kind: Kind) -> Verdict {
         match (self, kind) {
-            (_, Kind::Read) | (Self::Yolo, _) | (Self::AutoEdit | Self::Auto, Kind::Edit) => {
-                Verdict::Run
-            }
-            (Self::Plan, Kind::Edit | Kind::Execute) => Verdict::Refuse,
+            (_, Kind::Read)
+            | (Self::Yolo, _)
+            | (Self::AutoEdit | Self::Auto, Kind::Edit)
+            | (Self::Default | Self::AutoEdit | Self::Auto, Kind::Host) => Verdict::Run,
+            (Self::Plan, Kind::Edit | Kind::Execute | Kind::Host) => Verdict::Refuse,
             (Self::Default, Kind::Edit | Kind::Execute)
             | (Self::AutoEdit | Self::Auto, Kind::Execute) => Verdict::Ask,
         }
@@ -64,17 +81,37 @@ pub enum Verdict {
     Refuse,
 }
 
+/// One call that somebody has to decide about.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// The call, as the model made it.
+    pub call: &'a ToolCall,
+    /// What it would do.
+    pub preview: &'a Preview,
+}
+
 /// What was answered.
 #[derive(Debug, Clone)]
 pub enum Decision {
     /// Run it.
     Allow,
-    /// Do not; the text is told to the model.
-    Deny(String),
+    /// Run it with these arguments in place of the model's.
+    AllowChanged(Box<RawValue>),
+    /// Do not run it.
+    Deny {
+        /// Told to the model.
+        reason: String,
+        /// End the turn as well: the model is not asked again.
+        interrupt: bool,
+    },
+    /// Nobody decided; the call does not run, but nobody refused it. The reason is told to the model.
+    Unanswered(String),
+    /// There is nobody who can be asked now.
+    Nobody,
 }
 
 /// Somebody who can be asked.
 pub trait Approver: Send + Sync + std::fmt::Debug {
-    /// Asks about one call.
-    fn ask<'a>(&'a self, call: &'a ToolCall, preview: &'a Preview) -> BoxFuture<'a, Decision>;
+    /// Asks about one call. Dropping the future withdraws the question.
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Decision>;
 }

@@ -77,6 +77,8 @@ struct Inner {
     recording: RecordingSettings,
     subscriptions: Arc<Subscriptions>,
     recorder: watch::Sender<Option<Recorder>>,
+    /// Recorders of earlier sessions that may still have something to write; the others are let go.
+    retired: Mutex<Vec<Recorder>>,
 }
 
 impl Config {
@@ -88,6 +90,7 @@ impl Config {
                 recording,
                 subscriptions: Arc::default(),
                 recorder: watch::Sender::new(None),
+                retired: Mutex::default(),
             }),
         }
     }
@@ -112,7 +115,7 @@ impl Config {
 
     /// Replaces the recorder by one for `session`; nothing touches the disk before its first record.
     ///
-    /// The recorder before it keeps its own life: whoever replaces it closes it first.
+    /// The recorder before it writes what it has accepted, and [`Config::shutdown`] waits for it too.
     pub fn record_session(&self, session: RecordedSession) {
         if !self.inner.recording.enabled {
             return;
@@ -133,7 +136,20 @@ impl Config {
             },
             move |failure| subscriptions.deliver(failure),
         );
-        self.inner.recorder.send_replace(Some(recorder));
+        if let Some(previous) = self.inner.recorder.send_replace(Some(recorder)) {
+            let mut retired = self.retired();
+            retired.retain(|recorder| recorder.report().state == RecordingState::Pending);
+            // Dropped: who waits for the end of it, asks again.
+            _ = previous.close();
+            retired.push(previous);
+        }
+    }
+
+    fn retired(&self) -> MutexGuard<'_, Vec<Recorder>> {
+        self.inner
+            .retired
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The current recorder; `None` before the first session and where recording is off.
@@ -174,15 +190,29 @@ impl Config {
         }
     }
 
-    /// Finalizes and flushes the recorder, waiting at most `wait`, and only then forgets the
-    /// listeners, so that a failure found by the last flush still reaches them (R10).
+    /// Finalizes and flushes the recorder, and those before it that still write, waiting at most
+    /// `wait` for all, and only then forgets the listeners, so that a failure found by the last flush
+    /// still reaches them (R10). Answers the level of the last session's record.
     ///
     /// The write is not cancelled by the end of the wait.
     pub async fn shutdown(&self, wait: Duration) -> RecordingReport {
-        let closed = match self.recorder() {
-            Some(recorder) => tokio::time::timeout(wait, recorder.close()).await.is_ok(),
-            None => true,
-        };
+        let current = self.recorder().map(|recorder| recorder.close());
+        let retired = std::mem::take(&mut *self.retired());
+        let mut closed = true;
+        // Dropped: what became of each record its listeners know, and the report says.
+        _ = tokio::time::timeout(wait, async {
+            if let Some(current) = current {
+                closed = false;
+                // Dropped: as above.
+                _ = current.await;
+                closed = true;
+            }
+            for recorder in retired {
+                // Dropped: as above.
+                _ = recorder.close().await;
+            }
+        })
+        .await;
         let mut report = self.recording();
         if !closed && report.state == RecordingState::Saved {
             // Nobody has confirmed it (R27).

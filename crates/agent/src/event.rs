@@ -14,8 +14,17 @@ use crate::{
 /// One step of a session.
 #[derive(Debug, Clone)]
 pub enum Event {
+    /// The session begins; told to outputs that want to know before its first turn.
+    SessionStarted(Arc<SessionInfo>),
     /// A turn begins.
-    TurnStarted(Arc<SessionInfo>),
+    TurnStarted {
+        /// What is known of the session.
+        info: Arc<SessionInfo>,
+        /// What the person said; `None` where an interrupted turn goes on.
+        prompt: Option<Arc<str>>,
+    },
+    /// The process goes on in another session; what was said before is not part of it.
+    SessionChanged(Arc<SessionChange>),
     /// A model call begins.
     ModelStarted,
     /// The answer grew.
@@ -62,6 +71,8 @@ pub enum Event {
     Warning(String),
     /// A turn ended.
     TurnEnded(Box<TurnSummary>),
+    /// Nothing more comes, and the record has come as far as it ever will.
+    SessionEnded(RecordingReport),
 }
 
 /// How a tool call ended.
@@ -85,11 +96,33 @@ pub struct SessionInfo {
     /// The project root.
     pub cwd: String,
     /// Names of the tools on offer.
-    pub tools: Vec<&'static str>,
+    pub tools: Vec<String>,
+    /// MCP servers that offer some of them.
+    pub mcp_servers: Vec<McpServer>,
     /// The model's name.
     pub model: String,
     /// The approval mode.
     pub mode: Mode,
+}
+
+/// An MCP server and how it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpServer {
+    /// Its name.
+    pub name: String,
+    /// Whether its tools can be called.
+    pub connected: bool,
+}
+
+/// One session after another in the same process.
+#[derive(Debug, Clone)]
+pub struct SessionChange {
+    /// The session that ended.
+    pub previous_session_id: String,
+    /// The level of its record as it was left.
+    pub previous_recording: RecordingReport,
+    /// The session that begins.
+    pub session_id: String,
 }
 
 /// How a turn ended.
@@ -143,6 +176,8 @@ pub struct Stats {
     pub n_request_errors: u64,
     /// Per tool: name, calls, successes, failures, milliseconds.
     pub tools: Vec<ToolStats>,
+    /// Tokens that the last model call took in and gave out: what the context holds.
+    pub context_tokens: u64,
     /// Lines added by edits.
     pub n_lines_added: u64,
     /// Lines removed by edits.

@@ -6,10 +6,12 @@
 
 pub mod approval;
 pub mod config;
+pub mod controls;
 pub mod event;
 pub mod feed;
 mod from_record;
 mod git;
+pub mod mcp;
 pub mod message;
 pub mod model;
 pub mod prompt;

@@ -14,13 +14,14 @@ use wire::{
 };
 
 use crate::{
-    approval::{Approver, Mode},
+    approval::Approver,
     config::{Config, RecordedSession},
-    event::{Event, SessionInfo, Stats, ToolStats},
+    controls::Controls,
+    event::{Event, McpServer, SessionChange, SessionInfo, Stats, ToolStats},
     feed::Feed,
     from_record, git,
     message::{Message, ToolCall, Usage},
-    model::{Provider, ToolSpec},
+    model::ToolSpec,
     tool::{Tool, Workspace},
 };
 
@@ -35,14 +36,14 @@ pub struct SessionParts {
     pub transcript: Option<PathBuf>,
     /// Where it works.
     pub workspace: Arc<Workspace>,
-    /// Who answers.
-    pub provider: Arc<dyn Provider>,
+    /// Who answers, and how much runs without asking.
+    pub controls: Controls,
     /// What the model may call.
     pub tools: Vec<Arc<dyn Tool>>,
     /// Instructions before the conversation.
     pub system_prompt: Arc<str>,
-    /// How much runs without asking.
-    pub mode: Mode,
+    /// Tools that run without asking, by name, in every mode but `plan`.
+    pub allowed_tools: Vec<String>,
     /// Who is asked; `None` where nobody can be.
     pub approver: Option<Arc<dyn Approver>>,
     /// Bounds of each turn.
@@ -77,9 +78,21 @@ pub struct Session {
     pub(crate) usage: Usage,
     pub(crate) denials: Vec<ToolCall>,
     pub(crate) stats: Stats,
-    /// What the model sees of the tools, made once.
+    /// What the model sees of the tools, made once for each set of them.
     pub(crate) specs: Arc<[ToolSpec]>,
+    mcp_servers: Vec<McpServer>,
     feeds: Vec<Feed>,
+}
+
+/// Where a conversation was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interruption {
+    /// It is at rest.
+    None,
+    /// A prompt was never answered.
+    Prompt,
+    /// Results of tool calls were never answered.
+    Turn,
 }
 
 impl Session {
@@ -106,12 +119,7 @@ impl Session {
     }
 
     fn start(parts: SessionParts, history: Vec<Message>, start: Start) -> Self {
-        parts.config.record_session(RecordedSession {
-            path: parts.transcript.clone(),
-            session_id: parts.session_id.clone(),
-            cwd: parts.workspace.root.to_string_lossy().into_owned(),
-            start,
-        });
+        record(&parts, start);
         let specs = parts.tools.iter().map(|tool| tool.spec()).collect();
         Self {
             parts,
@@ -120,7 +128,45 @@ impl Session {
             usage: Usage::default(),
             denials: Vec::new(),
             stats: Stats::default(),
+            mcp_servers: Vec::new(),
             feeds: Vec::new(),
+        }
+    }
+
+    /// Goes on in a new conversation, which knows nothing of the one before and is recorded as a
+    /// session of its own. The record of the one before is settled first, as at the end of a turn;
+    /// what it still has to write it writes, and a failure of it is told under its own id (R2, R9).
+    pub async fn renew(&mut self, session_id: String, transcript: Option<PathBuf>) {
+        let previous_recording = self.settle(Settle::Finalize).await;
+        let previous_session_id = std::mem::replace(&mut self.parts.session_id, session_id);
+        self.parts.transcript = transcript;
+        record(&self.parts, Start::New);
+        self.history.clear();
+        self.usage = Usage::default();
+        self.denials.clear();
+        self.stats = Stats::default();
+        self.publish(Event::SessionChanged(Arc::new(SessionChange {
+            previous_session_id,
+            previous_recording,
+            session_id: self.parts.session_id.clone(),
+        })))
+        .await;
+    }
+
+    /// Replaces what the model may call, from the next model call on.
+    pub fn offer_tools(&mut self, tools: Vec<Arc<dyn Tool>>, mcp_servers: Vec<McpServer>) {
+        self.specs = tools.iter().map(|tool| tool.spec()).collect();
+        self.parts.tools = tools;
+        self.mcp_servers = mcp_servers;
+    }
+
+    /// Whether the conversation was left before its last turn was done.
+    #[must_use]
+    pub fn interruption(&self) -> Interruption {
+        match self.history.last() {
+            Some(Message::User(_)) => Interruption::Prompt,
+            Some(Message::ToolResults(_)) => Interruption::Turn,
+            Some(Message::Assistant(_)) | None => Interruption::None,
         }
     }
 
@@ -135,13 +181,20 @@ impl Session {
         &self.parts.session_id
     }
 
-    pub(crate) fn info(&self) -> Arc<SessionInfo> {
+    /// What is known of it now.
+    #[must_use]
+    pub fn info(&self) -> Arc<SessionInfo> {
         Arc::new(SessionInfo {
             session_id: self.parts.session_id.clone(),
             cwd: self.parts.workspace.root.to_string_lossy().into_owned(),
-            tools: self.specs.iter().map(|spec| spec.name).collect(),
-            model: self.parts.provider.model().to_owned(),
-            mode: self.parts.mode,
+            tools: self
+                .specs
+                .iter()
+                .map(|spec| spec.name.to_string())
+                .collect(),
+            mcp_servers: self.mcp_servers.clone(),
+            model: self.parts.controls.provider().model().to_owned(),
+            mode: self.parts.controls.mode(),
         })
     }
 
@@ -174,15 +227,22 @@ impl Session {
         }
     }
 
-    /// Records the prompt and waits until it is on disk, failed, or late (B7). Answers whether the
-    /// turn may go on (B6).
-    pub(crate) async fn record_prompt(&self, body: Body, cancel: &CancellationToken) -> bool {
+    /// Records the prompt, where the turn has one, and waits until what is recorded so far is on
+    /// disk, failed, or late (B7). Answers whether the turn may go on (B6).
+    pub(crate) async fn record_prompt(
+        &self,
+        body: Option<Body>,
+        cancel: &CancellationToken,
+    ) -> bool {
         let Some(recorder) = self.parts.config.recorder() else {
             return !self.parts.config.recording_required();
         };
         recorder.set_git_branch(git::branch(&self.parts.workspace.root));
         recorder.room().await;
-        let ticket = recorder.append_strict(body);
+        let ticket = match body {
+            Some(body) => recorder.append_strict(body),
+            None => recorder.flush(),
+        };
         let saved = tokio::select! {
             saved = tokio::time::timeout(PROMPT_ON_DISK_WAIT_MAX, ticket) => matches!(saved, Ok(Ok(()))),
             // The turn ends as cancelled in any case; its record is judged by the settle.
@@ -228,6 +288,15 @@ impl Session {
         tool.n_success += u64::from(success);
         tool.duration_ms += duration_ms;
     }
+}
+
+fn record(parts: &SessionParts, start: Start) {
+    parts.config.record_session(RecordedSession {
+        path: parts.transcript.clone(),
+        session_id: parts.session_id.clone(),
+        cwd: parts.workspace.root.to_string_lossy().into_owned(),
+        start,
+    });
 }
 
 /// Why a turn ends before its work does.

@@ -9,13 +9,14 @@ use std::{
 };
 
 use futures_util::StreamExt;
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    approval::{Decision, Verdict},
+    approval::{Decision, Mode, Question, Verdict},
     event::{Event, Outcome, ToolStatus, TurnSummary},
     message::{Block, Message, ToolCall, ToolResult, Usage},
-    model::{Finish, ModelError, ModelErrorKind, ModelEvent, Request},
+    model::{Finish, ModelError, ModelErrorKind, ModelEvent, Provider, Request},
     session::{Session, Settle, Stop, Stopper},
     to_record,
     tool::{self, Context, Display, Kind, Tool, ToolError},
@@ -45,6 +46,8 @@ struct Ended {
     status: ToolStatus,
     error: Option<&'static str>,
     duration: Duration,
+    /// Whoever was asked wants the turn to end with this call.
+    interrupts: bool,
 }
 
 impl Session {
@@ -55,16 +58,74 @@ impl Session {
         settle: Settle,
         cancel: &CancellationToken,
     ) -> TurnSummary {
+        self.turn(Some(prompt), settle, cancel).await
+    }
+
+    /// Goes on with the turn that was left before it was done; nothing new is said to the model.
+    pub async fn continue_turn(
+        &mut self,
+        settle: Settle,
+        cancel: &CancellationToken,
+    ) -> TurnSummary {
+        self.turn(None, settle, cancel).await
+    }
+
+    async fn turn(
+        &mut self,
+        prompt: Option<&str>,
+        settle: Settle,
+        cancel: &CancellationToken,
+    ) -> TurnSummary {
         let began = Instant::now();
         let stopper = Stopper::new(cancel.clone(), began, self.parts.limits.wall_time_max);
         let mut progress = Progress::default();
-        self.publish(Event::TurnStarted(self.info())).await;
-        let outcome = if self.record_prompt(to_record::user(prompt), cancel).await {
-            self.history.push(Message::User(prompt.to_owned()));
+        self.publish(Event::TurnStarted {
+            info: self.info(),
+            prompt: prompt.map(Into::into),
+        })
+        .await;
+        let outcome = if self
+            .record_prompt(prompt.map(to_record::user), cancel)
+            .await
+        {
+            self.history
+                .extend(prompt.map(|prompt| Message::User(prompt.to_owned())));
             self.work(&mut progress, &stopper).await
         } else {
             Outcome::RecordingRequired
         };
+        self.end_turn(outcome, progress, began, settle).await
+    }
+
+    /// A turn that needs no model: tells every output what was said and what is answered. Nothing of
+    /// it is recorded or told to the model later.
+    pub async fn answer(&mut self, prompt: &str, answer: String) -> TurnSummary {
+        self.publish(Event::TurnStarted {
+            info: self.info(),
+            prompt: Some(prompt.into()),
+        })
+        .await;
+        let progress = Progress {
+            answer,
+            ..Progress::default()
+        };
+        self.end_turn(Outcome::Success, progress, Instant::now(), Settle::Flush)
+            .await
+    }
+
+    /// Tells every output that a prompt was not begun, and why.
+    pub async fn refuse_turn(&mut self, outcome: Outcome) -> TurnSummary {
+        self.end_turn(outcome, Progress::default(), Instant::now(), Settle::Flush)
+            .await
+    }
+
+    async fn end_turn(
+        &mut self,
+        outcome: Outcome,
+        progress: Progress,
+        began: Instant,
+        settle: Settle,
+    ) -> TurnSummary {
         let recording = self.settle(settle).await;
         let summary = TurnSummary {
             outcome,
@@ -110,10 +171,12 @@ impl Session {
         let began = Instant::now();
         self.publish(Event::ModelStarted).await;
         let mut reply = Reply::default();
+        // A change of the model during this call counts from the next one.
+        let provider = self.parts.controls.provider();
         let end = tokio::select! {
             biased;
             stop = stopper.stopped() => Err(self.stopped(stop)),
-            end = self.read_reply(&mut reply) => end.map_err(Outcome::ModelFailed),
+            end = self.read_reply(&*provider, &mut reply) => end.map_err(Outcome::ModelFailed),
         };
         progress.duration_api += began.elapsed();
         self.stats.n_requests += 1;
@@ -128,18 +191,23 @@ impl Session {
         if reply.blocks.is_empty() && end.is_err() {
             return end.map(|()| Vec::new());
         }
-        self.keep_reply(reply).await;
+        self.keep_reply(provider.model(), reply).await;
         end.map(|()| match self.history.last() {
             Some(Message::Assistant(blocks)) => calls_of(blocks),
             _ => Vec::new(),
         })
     }
 
-    async fn read_reply(&self, reply: &mut Reply) -> Result<(), ModelError> {
-        let mut stream = self.parts.provider.stream(Request {
+    async fn read_reply(
+        &self,
+        provider: &dyn Provider,
+        reply: &mut Reply,
+    ) -> Result<(), ModelError> {
+        let mut stream = provider.stream(Request {
             system: Arc::clone(&self.parts.system_prompt),
             messages: self.history.clone(),
             tools: Arc::clone(&self.specs),
+            effort: self.parts.controls.effort(),
         });
         while let Some(event) = stream.next().await {
             match event? {
@@ -186,7 +254,7 @@ impl Session {
     }
 
     /// Records a response, then shows it.
-    async fn keep_reply(&mut self, reply: Reply) {
+    async fn keep_reply(&mut self, model: &str, reply: Reply) {
         let Reply {
             blocks,
             usage,
@@ -198,13 +266,10 @@ impl Session {
             self.usage.cached += usage.cached;
             self.usage.thoughts += usage.thoughts;
             self.usage.total += usage.total;
+            self.stats.context_tokens = usage.input + usage.output;
         }
-        self.record(to_record::assistant(
-            self.parts.provider.model(),
-            &blocks,
-            usage,
-        ))
-        .await;
+        self.record(to_record::assistant(model, &blocks, usage))
+            .await;
         self.publish(Event::ModelEnded {
             blocks: blocks.clone().into(),
             usage,
@@ -243,6 +308,9 @@ impl Session {
                 progress.n_tool_calls += 1;
                 let (ended, stop) = self.run_call(&call, stopper).await;
                 end = stop.map(|stop| self.stopped(stop));
+                if ended.interrupts {
+                    end = Some(Outcome::Cancelled);
+                }
                 ended
             };
             results.push(self.keep_result(call, ended).await);
@@ -275,60 +343,82 @@ impl Session {
             Ok(tool) => tool,
             Err(error) => return failed(&error),
         };
-        if let Err(ended) = self.may_run(tool, call, token).await {
-            return ended;
-        }
+        let changed = match self.may_run(tool, call, token).await {
+            Ok(changed) => changed,
+            Err(ended) => return ended,
+        };
         let context = Context {
             workspace: Arc::clone(&self.parts.workspace),
             cancel: token.clone(),
             progress: self.progress_of(call),
         };
-        match tool.run(call.args.get(), &context).await {
+        let args = changed.as_deref().unwrap_or(&call.args);
+        let mut ended = match tool.run(args.get(), &context).await {
             Ok(output) => Ended {
-                text: output.text,
                 display: output.display,
-                status: ToolStatus::Success,
-                error: None,
-                duration: Duration::ZERO,
+                ..ended(&output.text, ToolStatus::Success, None)
             },
             Err(error) => failed(&error),
+        };
+        if let Some(args) = changed {
+            // The record and the model hold the call as it was made; what was done is not that.
+            ended.text = format!(
+                "[The call was changed before it ran. It ran with: {}]\n{}",
+                args.get(),
+                ended.text
+            );
         }
+        ended
     }
 
+    /// Whether a call may run: with the arguments that whoever was asked put in place of the
+    /// model's, or with its own.
     async fn may_run(
         &self,
         tool: &Arc<dyn Tool>,
         call: &ToolCall,
         token: &CancellationToken,
-    ) -> Result<(), Ended> {
-        let verdict = self.parts.mode.verdict(tool.kind());
-        if verdict == Verdict::Run && tool.kind() == Kind::Read {
-            return Ok(());
+    ) -> Result<Option<Box<RawValue>>, Ended> {
+        let mode = self.parts.controls.mode();
+        let mut verdict = mode.verdict(tool.kind());
+        if verdict == Verdict::Ask && self.parts.allowed_tools.contains(&call.name) {
+            verdict = Verdict::Run;
+        }
+        if verdict == Verdict::Run && matches!(tool.kind(), Kind::Read | Kind::Host) {
+            return Ok(None);
         }
         let preview = tool
             .preview(call.args.get(), &self.parts.workspace)
             .map_err(|error| failed(&error))?;
         match (verdict, &self.parts.approver) {
-            (Verdict::Run, _) => Ok(()),
+            (Verdict::Run, _) => Ok(None),
             (Verdict::Refuse, _) => Err(denied(&format!(
                 "`{}` was not run: approval mode `{}` allows reading only.",
                 call.name,
-                self.parts.mode.as_str()
+                mode.as_str()
             ))),
-            (Verdict::Ask, None) => Err(denied(&format!(
-                "`{}` was not run: it needs approval and nobody can be asked in this run. \
-                 Approval mode is `{}`; a person can choose another with --approval-mode.",
-                call.name,
-                self.parts.mode.as_str()
-            ))),
+            (Verdict::Ask, None) => Err(nobody_to_ask(call, mode)),
             (Verdict::Ask, Some(approver)) => {
+                let question = Question {
+                    call,
+                    preview: &preview,
+                };
                 let decision = tokio::select! {
-                    decision = approver.ask(call, &preview) => decision,
+                    decision = approver.ask(question) => decision,
                     () = token.cancelled() => return Err(cancelled("The turn was cancelled.")),
                 };
                 match decision {
-                    Decision::Allow => Ok(()),
-                    Decision::Deny(reason) => Err(denied(&reason)),
+                    Decision::Allow => Ok(None),
+                    Decision::AllowChanged(args) if args.get() == call.args.get() => Ok(None),
+                    Decision::AllowChanged(args) => Ok(Some(args)),
+                    Decision::Deny { reason, interrupt } => Err(Ended {
+                        interrupts: interrupt,
+                        ..denied(&format!("[Operation Cancelled] Reason: {reason}"))
+                    }),
+                    Decision::Nobody => Err(nobody_to_ask(call, mode)),
+                    Decision::Unanswered(reason) => Err(cancelled(&format!(
+                        "[Operation Cancelled] Reason: {reason}"
+                    ))),
                 }
             }
         }
@@ -342,6 +432,7 @@ impl Session {
             status,
             error,
             duration,
+            interrupts: _,
         } = ended;
         self.record(to_record::tool_result(
             &call, &text, &display, status, error,
@@ -414,6 +505,15 @@ fn denied(reason: &str) -> Ended {
     ended(reason, ToolStatus::Denied, Some("denied"))
 }
 
+fn nobody_to_ask(call: &ToolCall, mode: Mode) -> Ended {
+    denied(&format!(
+        "`{}` was not run: it needs approval and nobody can be asked in this run. \
+         Approval mode is `{}`; a person can choose another with --approval-mode.",
+        call.name,
+        mode.as_str()
+    ))
+}
+
 fn cancelled(reason: &str) -> Ended {
     ended(reason, ToolStatus::Cancelled, Some("cancelled"))
 }
@@ -425,5 +525,6 @@ fn ended(text: &str, status: ToolStatus, error: Option<&'static str>) -> Ended {
         status,
         error,
         duration: Duration::ZERO,
+        interrupts: false,
     }
 }

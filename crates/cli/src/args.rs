@@ -109,6 +109,11 @@ pub(crate) struct RunArgs {
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Text, value_name = "FORMAT")]
     pub(crate) output_format: OutputFormat,
 
+    /// Format of standard input: a prompt, or messages of a program, a JSON object a line (with
+    /// `-o stream-json`).
+    #[arg(long, value_enum, default_value_t = InputFormat::Text, value_name = "FORMAT")]
+    pub(crate) input_format: InputFormat,
+
     /// Show messages while they grow (with `-o stream-json`).
     #[arg(long)]
     pub(crate) include_partial_messages: bool,
@@ -181,9 +186,50 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TEXT")]
     pub(crate) append_system_prompt: Option<String>,
 
+    /// Offer the model these tools only, separated by commas.
+    #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
+    pub(crate) core_tools: Vec<String>,
+
+    /// Do not offer the model these tools, separated by commas.
+    #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
+    pub(crate) exclude_tools: Vec<String>,
+
+    /// Run these tools without asking, separated by commas.
+    #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
+    pub(crate) allowed_tools: Vec<String>,
+
+    /// Write every message to this open descriptor as well, 3 or above.
+    #[arg(long, value_name = "N", conflicts_with = "json_file")]
+    pub(crate) json_fd: Option<i32>,
+
+    /// Write every message to this file or FIFO as well; what the file holds stays before it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json_file: Option<PathBuf>,
+
+    /// Take prompts and answers to permission requests from this file as well, as lines are added.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input_file: Option<PathBuf>,
+
+    /// The program that starts us; for programs that say it.
+    #[arg(long, hide = true, value_name = "NAME")]
+    pub(crate) channel: Option<String>,
+
+    /// The kind of endpoint; `openai` is the only one.
+    #[arg(long, hide = true, value_name = "TYPE")]
+    pub(crate) auth_type: Option<String>,
+
     /// Further folders that tools may touch, separated by commas.
     #[arg(long, value_name = "DIRS", value_delimiter = ',')]
     pub(crate) include_directories: Vec<PathBuf>,
+}
+
+/// Values of `--input-format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputFormat {
+    /// A prompt.
+    Text,
+    /// Messages of a program, a line each, for as long as it sends any.
+    StreamJson,
 }
 
 /// Values of `--output-format`.

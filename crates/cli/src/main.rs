@@ -7,12 +7,20 @@ mod args;
 mod command;
 mod config_file;
 mod conversation;
+mod drive;
 mod exit;
+mod host;
+mod interrupt;
 mod output;
+mod permissions;
 mod place;
+mod prompts;
+mod questions;
 mod resolve;
 mod run;
+mod side;
 mod signals;
+mod slash;
 mod stdin;
 mod stdio;
 
@@ -27,6 +35,8 @@ fn main() -> ExitCode {
             "onrecord: internal error{at}: this is a bug, please report it"
         ));
     }));
+    // What was handed to us is for us: programs that we start do not get it.
+    close_fds::set_fds_cloexec(3, &[]);
     // A limit on file size is an ordinary failed write for us; programs we start get the default
     // action back. Where the handler cannot be set, the signal keeps its default.
     // Dropped: nothing here could mend it, and the run works without.

@@ -1,7 +1,12 @@
 //! What the typed arguments mean, with environment and configuration file: flag over environment
 //! over file over default.
 
-use std::{env, path::PathBuf, sync::Arc};
+use std::{
+    env,
+    io::{self, IsTerminal},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use agent::{
     approval::Mode,
@@ -11,11 +16,11 @@ use agent::{
         openai::{ApiKey, OpenAi, OpenAiConfig},
     },
     session::TurnLimits,
-    tool::Workspace,
+    tool::{self, Tool, Workspace},
 };
 
 use crate::{
-    args::{ApprovalMode, OutputFormat, RunArgs},
+    args::{ApprovalMode, InputFormat, OutputFormat, RunArgs},
     config_file::ConfigFile,
     exit::Exit,
     place::{Place, physical},
@@ -24,6 +29,9 @@ use crate::{
 
 /// Said once where nobody configured a model.
 const OFFLINE_NOTICE: &str = "No model provider is configured: using the built-in `offline` model. Set OPENAI_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL) to use another.";
+
+/// The name of the built-in model.
+const OFFLINE: &str = "offline";
 
 const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
 
@@ -60,16 +68,37 @@ pub(crate) struct Plan {
     pub(crate) prompt: Option<String>,
     pub(crate) format: OutputFormat,
     pub(crate) partial: bool,
+    /// A program drives the run over standard input, for as long as it likes.
+    pub(crate) driven: bool,
+    pub(crate) side: SidePlan,
     pub(crate) mode: Mode,
     pub(crate) recording: bool,
     pub(crate) required: bool,
     pub(crate) limits: TurnLimits,
-    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) models: Models,
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) allowed_tools: Vec<String>,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) system_prompt: Arc<str>,
     pub(crate) origin: Origin,
     /// Lines for standard error before the work begins.
-    pub(crate) notices: Vec<&'static str>,
+    pub(crate) notices: Vec<String>,
+}
+
+/// The second output and the second input of a run.
+#[derive(Debug, Default)]
+pub(crate) struct SidePlan {
+    pub(crate) output: Option<SideOutput>,
+    pub(crate) commands: Option<PathBuf>,
+}
+
+/// Where the second output goes.
+#[derive(Debug)]
+pub(crate) enum SideOutput {
+    /// A descriptor that was open when we began.
+    Descriptor(i32),
+    /// A file or FIFO.
+    File(PathBuf),
 }
 
 /// Where the conversation comes from.
@@ -114,12 +143,22 @@ pub(crate) fn plan(args: RunArgs, place: &Place) -> Result<Plan, Refusal> {
             "recording is both required and switched off: drop --require-recording or --no-chat-recording",
         ));
     }
+    let driven = driven(&args)?;
+    if let Some(other) = args.auth_type.as_deref()
+        && other != "openai"
+    {
+        return Err(Refusal::usage(format!(
+            "--auth-type: `{other}` is not spoken here; `openai` is"
+        )));
+    }
     let origin = origin(&args)?;
     let mut notices = Vec::new();
-    let provider = provider(&args, &file, &mut notices)?;
+    let models = Models::new(&args, &file, &mut notices)?;
     if mode == Mode::Yolo {
-        notices.push("Warning: approval mode yolo runs every tool call, shell commands included, without asking and without a sandbox.");
+        notices.push("Warning: approval mode yolo runs every tool call, shell commands included, without asking and without a sandbox.".to_owned());
     }
+    let tools = tools(&args)?;
+    let allowed_tools = allowed_tools(&args, &mut notices);
     let root = place.cwd.clone();
     let system_prompt = match &args.system_prompt {
         Some(prompt) => match &args.append_system_prompt {
@@ -143,6 +182,14 @@ pub(crate) fn plan(args: RunArgs, place: &Place) -> Result<Plan, Refusal> {
         prompt,
         format: args.output_format,
         partial: args.include_partial_messages,
+        driven,
+        side: SidePlan {
+            output: args
+                .json_fd
+                .map(SideOutput::Descriptor)
+                .or(args.json_file.map(SideOutput::File)),
+            commands: args.input_file,
+        },
         mode,
         recording,
         required,
@@ -151,7 +198,9 @@ pub(crate) fn plan(args: RunArgs, place: &Place) -> Result<Plan, Refusal> {
             n_tool_calls_max: args.max_tool_calls,
             wall_time_max: args.max_wall_time,
         },
-        provider,
+        models,
+        tools,
+        allowed_tools,
         workspace: Arc::new(Workspace {
             root,
             allowed,
@@ -201,15 +250,70 @@ fn mode(args: &RunArgs, file: &ConfigFile) -> Result<Mode, Refusal> {
     let Some(word) = &file.approval.mode else {
         return Ok(Mode::Default);
     };
-    [Mode::Plan, Mode::Default, Mode::AutoEdit, Mode::Auto, Mode::Yolo]
-        .into_iter()
-        .find(|mode| mode.as_str() == word)
-        .ok_or_else(|| Refusal {
+    Mode::of_word(word).ok_or_else(|| Refusal {
             exit: Exit::Config,
             message: format!(
                 "config.toml: approval.mode is `{word}`; it must be plan, default, auto-edit, auto or yolo"
             ),
         })
+}
+
+/// Whether a program drives the run over standard input.
+fn driven(args: &RunArgs) -> Result<bool, Refusal> {
+    if args.input_format == InputFormat::Text {
+        return Ok(false);
+    }
+    if args.output_format != OutputFormat::StreamJson {
+        return Err(Refusal::usage(
+            "--input-format stream-json needs --output-format stream-json",
+        ));
+    }
+    // Nobody types this protocol.
+    Ok(!io::stdin().is_terminal())
+}
+
+/// The tools on offer.
+fn tools(args: &RunArgs) -> Result<Vec<Arc<dyn Tool>>, Refusal> {
+    let (core, excluded) = (our_names(&args.core_tools), our_names(&args.exclude_tools));
+    let mut tools = tool::registry();
+    tools.retain(|tool| {
+        let name = tool.spec().name;
+        let listed = |list: &[String]| list.iter().any(|listed| *listed == *name);
+        (core.is_empty() || listed(&core)) && !listed(&excluded)
+    });
+    if tools.is_empty() && !core.is_empty() && excluded.is_empty() {
+        return Err(Refusal::usage(format!(
+            "--core-tools names no tool that there is; there are: {}",
+            all_tools()
+        )));
+    }
+    Ok(tools)
+}
+
+/// The names of tools that run without asking.
+fn allowed_tools(args: &RunArgs, notices: &mut Vec<String>) -> Vec<String> {
+    let (patterns, names): (Vec<_>, Vec<_>) = our_names(&args.allowed_tools)
+        .into_iter()
+        .partition(|name| name.contains('('));
+    for pattern in patterns {
+        notices.push(format!(
+            "Warning: --allowed-tools: `{pattern}` names a part of a tool, which is not supported; such calls ask."
+        ));
+    }
+    names
+}
+
+fn our_names(flag: &[String]) -> Vec<String> {
+    let names = flag.iter().map(|name| tool::our_name(name.trim()));
+    names.map(str::to_owned).collect()
+}
+
+fn all_tools() -> String {
+    let names: Vec<_> = tool::registry()
+        .iter()
+        .map(|tool| tool.spec().name)
+        .collect();
+    names.join(", ")
 }
 
 fn origin(args: &RunArgs) -> Result<Origin, Refusal> {
@@ -245,64 +349,113 @@ fn origin(args: &RunArgs) -> Result<Origin, Refusal> {
     }
 }
 
-fn provider(
-    args: &RunArgs,
-    file: &ConfigFile,
-    notices: &mut Vec<&'static str>,
-) -> Result<Arc<dyn Provider>, Refusal> {
-    let variable = |name: &str| env::var(name).ok().filter(|value| !value.trim().is_empty());
-    let model = args
-        .model
-        .clone()
-        .or_else(|| variable("OPENAI_MODEL"))
-        .or_else(|| file.model.name.clone());
-    if model.as_deref() == Some("offline") {
+/// The models that a run can use: the one that it begins with, and those of the same endpoint.
+#[derive(Debug, Clone)]
+pub(crate) struct Models {
+    pub(crate) first: Arc<dyn Provider>,
+    endpoint: Option<Endpoint>,
+}
+
+/// An OpenAI-compatible endpoint.
+#[derive(Debug, Clone)]
+struct Endpoint {
+    base_url: String,
+    key: Option<ApiKey>,
+    proxy: Option<(String, String)>,
+}
+
+impl Models {
+    fn new(args: &RunArgs, file: &ConfigFile, notices: &mut Vec<String>) -> Result<Self, Refusal> {
+        let variable = |name: &str| env::var(name).ok().filter(|value| !value.trim().is_empty());
+        let model = args
+            .model
+            .clone()
+            .or_else(|| variable("OPENAI_MODEL"))
+            .or_else(|| file.model.name.clone());
+        let key_name = file
+            .model
+            .api_key_env
+            .as_deref()
+            .unwrap_or("OPENAI_API_KEY");
+        let key = args.openai_api_key.clone().or_else(|| variable(key_name));
+        let base_url = args
+            .openai_base_url
+            .clone()
+            .or_else(|| variable("OPENAI_BASE_URL"))
+            .or_else(|| file.model.base_url.clone());
+        let endpoint = (key.is_some() || base_url.is_some()).then(|| {
+            let base_url = base_url.unwrap_or_else(|| OPENAI_BASE_URL.to_owned());
+            let proxy = proxy_variables(&base_url)
+                .iter()
+                .find_map(|name| variable(name));
+            let none = || variable("NO_PROXY").or_else(|| variable("no_proxy"));
+            Endpoint {
+                base_url,
+                key: key.map(ApiKey::new),
+                proxy: proxy.map(|proxy| (proxy, none().unwrap_or_default())),
+            }
+        });
+        let Some(model) = model else {
+            if endpoint.is_none() {
+                notices.push(OFFLINE_NOTICE.to_owned());
+                return Ok(Self {
+                    first: Arc::new(Offline::default()),
+                    endpoint: None,
+                });
+            }
+            return Err(Refusal::usage(
+                "no model is named: give --model NAME or OPENAI_MODEL (or `--model offline` for the built-in one)",
+            ));
+        };
+        if endpoint.is_none() && model != OFFLINE {
+            return Err(Refusal::usage(format!(
+                "model `{model}` has no provider: set {key_name}, or OPENAI_BASE_URL for an endpoint without a key (or use `--model offline`)"
+            )));
+        }
+        let first = provider(&model, endpoint.as_ref()).map_err(Refusal::usage)?;
+        Ok(Self { first, endpoint })
+    }
+
+    /// The model of that name.
+    ///
+    /// # Errors
+    /// It cannot be reached from here; the text names the mend.
+    pub(crate) fn named(&self, model: &str) -> Result<Arc<dyn Provider>, String> {
+        provider(model, self.endpoint.as_ref())
+    }
+
+    /// Names that are known to exist; an endpoint may know more.
+    pub(crate) fn known(&self) -> Vec<String> {
+        let mut names = vec![self.first.model().to_owned()];
+        if names[0] != OFFLINE {
+            names.push(OFFLINE.to_owned());
+        }
+        names
+    }
+}
+
+fn provider(model: &str, endpoint: Option<&Endpoint>) -> Result<Arc<dyn Provider>, String> {
+    if model == OFFLINE {
         return Ok(Arc::new(Offline::default()));
     }
-    let key_name = file
-        .model
-        .api_key_env
-        .as_deref()
-        .unwrap_or("OPENAI_API_KEY");
-    let key = args.openai_api_key.clone().or_else(|| variable(key_name));
-    let base_url = args
-        .openai_base_url
-        .clone()
-        .or_else(|| variable("OPENAI_BASE_URL"))
-        .or_else(|| file.model.base_url.clone());
-    let Some(model) = model else {
-        if key.is_none() && base_url.is_none() {
-            notices.push(OFFLINE_NOTICE);
-            return Ok(Arc::new(Offline::default()));
-        }
-        return Err(Refusal::usage(
-            "no model is named: give --model NAME or OPENAI_MODEL (or `--model offline` for the built-in one)",
+    if model.trim().is_empty() {
+        return Err("a model needs a name".to_owned());
+    }
+    let Some(endpoint) = endpoint else {
+        return Err(format!(
+            "model `{model}` has no provider here; `{OFFLINE}` is the only model"
         ));
     };
-    if key.is_none() && base_url.is_none() {
-        return Err(Refusal::usage(format!(
-            "model `{model}` has no provider: set {key_name}, or OPENAI_BASE_URL for an endpoint without a key (or use `--model offline`)"
-        )));
-    }
-    let base_url = base_url.unwrap_or_else(|| OPENAI_BASE_URL.to_owned());
-    let proxy = proxy_variables(&base_url)
-        .iter()
-        .find_map(|name| variable(name));
     let provider = OpenAi::new(OpenAiConfig {
-        base_url,
-        api_key: key.map(ApiKey::new),
-        model,
+        base_url: endpoint.base_url.clone(),
+        api_key: endpoint.key.clone(),
+        model: model.to_owned(),
     })
-    .and_then(|provider| match proxy {
-        Some(proxy) => {
-            let none = variable("NO_PROXY")
-                .or_else(|| variable("no_proxy"))
-                .unwrap_or_default();
-            provider.with_proxy(&proxy, &none)
-        }
+    .and_then(|provider| match &endpoint.proxy {
+        Some((proxy, none)) => provider.with_proxy(proxy, none),
         None => Ok(provider),
     })
-    .map_err(|error| Refusal::usage(error.to_string()))?;
+    .map_err(|error| error.to_string())?;
     Ok(Arc::new(provider))
 }
 

@@ -1,18 +1,20 @@
-//! One run: find the conversation, run the turn, end the record, say how it ended.
+//! One run: find the conversation, run its turns, end the record, say how it ended.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use agent::{
+    approval::Approver,
     config::{Config, RecordingSettings},
-    event::Outcome,
-    feed::feed,
+    controls::Controls,
+    event::{Event, Outcome},
+    feed::{Feed, feed, feed_beside},
     session::{Session, SessionParts, Settle},
-    tool,
 };
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use transcript::disk::OsDisk;
 use wire::{
-    limits::EXIT_WAIT_MAX,
+    limits::{EXIT_WAIT_MAX, PERMISSION_WAIT_DEFAULT, SETTLE_WAIT_MAX, SIDE_OUTPUT_END_WAIT_MAX},
     recording::{RecordingReport, RecordingState},
     words,
 };
@@ -20,16 +22,23 @@ use wire::{
 use crate::{
     args::{OutputFormat, RunArgs},
     conversation::{Conversation, find_conversation},
+    drive::{Drive, Hosted},
     exit::Exit,
+    host::{self, Board, Control, Host, mcp::Servers},
+    interrupt::Interrupt,
     output::{Output, Told},
+    permissions::Permissions,
     place::Place,
+    prompts::{Sender, Work, prompts},
+    questions::Questions,
     resolve::{Plan, Refusal, plan},
+    side::{self, Channel, Commands},
     signals,
     stdin::prompt_with_piped,
     stdio,
 };
 
-/// Runs one turn; answers how the process ends.
+/// Runs what the arguments ask for; answers how the process ends.
 pub(crate) fn run(args: RunArgs) -> Exit {
     match try_run(args) {
         Ok(exit) => exit,
@@ -40,27 +49,49 @@ pub(crate) fn run(args: RunArgs) -> Exit {
 fn try_run(args: RunArgs) -> Result<Exit, Refusal> {
     let place = Place::find()?;
     let mut plan = plan(args, &place)?;
-    let prompt = prompt_with_piped(plan.prompt.take())?;
+    // Before anything else is opened: a number that is free now must not come to mean that.
+    let channel = plan.side.output.as_ref().map(side::open);
+    let prompt = if plan.driven {
+        plan.prompt.take()
+    } else {
+        Some(prompt_with_piped(plan.prompt.take())?)
+    };
     let conversation = find_conversation(&plan, &place)?;
     // Said only of a run that begins.
     for notice in &plan.notices {
         stdio::say(notice);
     }
+    let channel = match channel {
+        Some(Ok(channel)) => Some(channel),
+        Some(Err(warning)) => {
+            stdio::say(&warning);
+            None
+        }
+        None => None,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Refusal::usage(format!("cannot start: {}", error.kind())))?;
-    let exit = runtime.block_on(turn(plan, &place, conversation, &prompt))?;
+    let exit = runtime.block_on(turns(plan, &place, conversation, prompt, channel))?;
     // A tool or a look-up that hangs in a thread of its own must not keep the process.
     runtime.shutdown_background();
     Ok(exit)
 }
 
-async fn turn(
+/// Where the run's events go.
+struct Outputs {
+    main: Feed,
+    told: oneshot::Receiver<Told>,
+    beside: Option<(Feed, oneshot::Receiver<Told>)>,
+}
+
+async fn turns(
     plan: Plan,
     place: &Place,
     conversation: Conversation,
-    prompt: &str,
+    prompt: Option<String>,
+    channel: Option<Channel>,
 ) -> Result<Exit, Refusal> {
     let cancel = CancellationToken::new();
     let ending = signals::cancel_on_signal(cancel.clone())
@@ -73,25 +104,46 @@ async fn turn(
         version: version(),
         clock: Arc::new(jiff::Timestamp::now),
     });
-    let (events, reader) = feed();
-    let output = Output::new(plan.format, plan.partial, &conversation.session_id)
-        .start(reader, cancel.clone())
-        .map_err(|error| Refusal::usage(format!("cannot start a thread: {}", error.kind())))?;
-    let failures = events.clone();
-    config.on_chat_recording_failure(move |failure| {
-        failures.degraded(failure.clone());
-        Ok(())
-    });
-    let format = plan.format;
-    let required = plan.required;
-    let mut session = begin(plan, &config, conversation);
-    session.subscribe(events.clone());
-    let summary = session.run_turn(prompt, Settle::Finalize, &cancel).await;
-    events.close();
-    let told = output.await.unwrap_or_default();
-    let record = config.shutdown(EXIT_WAIT_MAX).await;
+    // Nothing can follow its one turn: the record is finalized before that turn's result (R13).
+    let one_shot = !plan.driven && plan.side.commands.is_none();
+    let mut outputs = Outputs::start(&plan, one_shot, &conversation.session_id, channel, &cancel)
+        .map_err(no_thread)?;
+    outputs.subscribe(&config);
+    let (format, required, driven) = (plan.format, plan.required, plan.driven);
+
+    let (sender, prompts) = prompts();
+    if let Some(prompt) = prompt {
+        // Dropped: an empty queue has room for the first.
+        _ = sender.send(Work::Prompt(prompt));
+    }
+    let mut drive = drive(
+        plan,
+        place,
+        &config,
+        conversation,
+        &outputs,
+        sender,
+        prompts,
+        &cancel,
+    )?;
+    drive.settle = if one_shot {
+        Settle::Finalize
+    } else {
+        Settle::Flush
+    };
+    let outcome = drive.run().await;
+
+    let (record, told) = if one_shot {
+        let told = outputs.end_main().await;
+        (config.shutdown(EXIT_WAIT_MAX).await, told)
+    } else {
+        // What the last flush finds is still told on the open outputs (R10, R14).
+        let record = config.shutdown(SETTLE_WAIT_MAX + EXIT_WAIT_MAX).await;
+        (record, outputs.end_main().await)
+    };
+    outputs.end_beside(&record).await;
     // A run that was refused for its record has said so as its result.
-    if !matches!(summary.outcome, Outcome::RecordingRequired) {
+    if !matches!(outcome, Some(Outcome::RecordingRequired)) {
         last_words(&record, format, told, required);
     }
     if told.reader_gone && ending.exit().is_none() {
@@ -100,9 +152,12 @@ async fn turn(
     if told.unwritable {
         stdio::say("onrecord: standard output could not be written; the session holds the answer.");
     }
-    let exit = ending
-        .exit()
-        .unwrap_or_else(|| Exit::of_work(&summary.outcome));
+    let work = match outcome {
+        // A program that drives the run reads each result; the session itself went well.
+        Some(outcome) if !driven => Exit::of_work(&outcome),
+        Some(_) | None => Exit::Success,
+    };
+    let exit = ending.exit().unwrap_or(work);
     let exit = if told.unwritable && exit == Exit::Success {
         Exit::Failure
     } else {
@@ -124,17 +179,192 @@ fn strict(exit: Exit, required: bool, record: &RecordingReport) -> Exit {
     }
 }
 
-fn begin(plan: Plan, config: &Config, conversation: Conversation) -> Session {
+fn no_thread(error: io::Error) -> Refusal {
+    Refusal::usage(format!("cannot start a thread: {}", error.kind()))
+}
+
+impl Outputs {
+    fn start(
+        plan: &Plan,
+        one_shot: bool,
+        session_id: &str,
+        channel: Option<Channel>,
+        cancel: &CancellationToken,
+    ) -> io::Result<Self> {
+        let (main, reader) = feed();
+        let cancel = cancel.clone();
+        // A reader that goes away ends the run, as a closed pipe ends any program.
+        let on_lost = move |told: Told| {
+            if told.reader_gone {
+                cancel.cancel();
+            }
+        };
+        let told =
+            Output::main(plan.format, plan.partial, one_shot, session_id).start(reader, on_lost)?;
+        let beside = match channel {
+            Some(channel) => Some(Self::start_beside(&main, session_id, channel)?),
+            None => None,
+        };
+        Ok(Self { main, told, beside })
+    }
+
+    /// The second output. Whatever becomes of it is said, and changes nothing else.
+    fn start_beside(
+        main: &Feed,
+        session_id: &str,
+        channel: Channel,
+    ) -> io::Result<(Feed, oneshot::Receiver<Told>)> {
+        let warn = {
+            let main = main.clone();
+            move |line: &str| main.offer(Event::Warning(line.to_owned()))
+        };
+        let (feed, reader) = {
+            let warn = warn.clone();
+            feed_beside(move || warn(words::SIDE_OUTPUT_SLOW_LINE))
+        };
+        let told = Output::beside(session_id, channel)
+            .start(reader, move |_| warn(words::SIDE_OUTPUT_GONE_LINE))?;
+        Ok((feed, told))
+    }
+
+    /// R6, R12: every output is told of every recorder's failure.
+    fn subscribe(&self, config: &Config) {
+        let beside = self.beside.as_ref().map(|(feed, _)| feed);
+        for feed in [&self.main].into_iter().chain(beside) {
+            let feed = feed.clone();
+            config.on_chat_recording_failure(move |failure| {
+                feed.degraded(failure.clone());
+                Ok(())
+            });
+        }
+    }
+
+    /// Ends standard output; answers what it did.
+    async fn end_main(&mut self) -> Told {
+        self.main.close();
+        (&mut self.told).await.unwrap_or_default()
+    }
+
+    /// Ends the second output. Its reader may be slow, and is not waited for long.
+    async fn end_beside(self, record: &RecordingReport) {
+        let Some((feed, told)) = self.beside else {
+            return;
+        };
+        feed.send(Event::SessionEnded(record.clone())).await;
+        feed.close();
+        // Dropped: what went wrong has been said.
+        _ = tokio::time::timeout(SIDE_OUTPUT_END_WAIT_MAX, told).await;
+    }
+}
+
+/// Puts together what runs the turns, and starts what feeds it.
+#[expect(clippy::too_many_arguments, reason = "the parts of one run")]
+fn drive(
+    plan: Plan,
+    place: &Place,
+    config: &Config,
+    conversation: Conversation,
+    outputs: &Outputs,
+    sender: Sender,
+    prompts: crate::prompts::Prompts,
+    cancel: &CancellationToken,
+) -> Result<Drive, Refusal> {
+    let questions = Questions::default();
+    let interrupt = Interrupt::default();
+    let controls = Controls::new(plan.mode, Arc::clone(&plan.models.first));
+    let host = plan
+        .driven
+        .then(|| Arc::new(Host::new(outputs.main.clone(), questions.clone())));
+    let beside = outputs.beside.as_ref().map(|(feed, _)| feed.clone());
+    let beside_answers = beside.is_some() && plan.side.commands.is_some();
+    let approver = (host.is_some() || beside_answers).then(|| -> Arc<dyn Approver> {
+        Arc::new(Permissions {
+            questions: questions.clone(),
+            host: host.clone(),
+            beside: beside.clone(),
+            beside_answers,
+            wait: PERMISSION_WAIT_DEFAULT,
+        })
+    });
+    let tools = plan.tools.clone();
+    let system_prompt = Arc::clone(&plan.system_prompt);
+    let models = plan.models.clone();
+    let commands = plan.side.commands.clone();
+    let mut session = begin(plan, config, conversation, controls.clone(), approver);
+    session.subscribe(outputs.main.clone());
+    if let Some(beside) = &beside {
+        beside.offer(Event::SessionStarted(session.info()));
+        session.subscribe(beside.clone());
+    }
+    if let Some(path) = commands {
+        let tail = side::Tail::from_end_of(&path);
+        let commands = Commands {
+            path,
+            prompts: sender.downgrade(),
+            questions: questions.clone(),
+            beside,
+            session_id: session.id().to_owned(),
+        };
+        tokio::spawn(side::follow(commands, tail, cancel.clone()));
+    }
+    let host = match host {
+        Some(host) => {
+            let board = Board::new(&session, tools.clone(), system_prompt);
+            let servers = Servers::new(Arc::clone(&host));
+            let control = Control {
+                board: board.clone(),
+                controls,
+                models,
+                interrupt: interrupt.clone(),
+                servers: servers.clone(),
+                feed: outputs.main.clone(),
+            };
+            let lines = host::lines().map_err(no_thread)?;
+            tokio::spawn(host::serve(
+                lines,
+                host,
+                questions,
+                control,
+                sender,
+                beside_answers,
+            ));
+            Some(Hosted {
+                board,
+                servers,
+                tools,
+            })
+        }
+        // Nothing more is added but by the second program, which keeps no run alive.
+        None => None,
+    };
+    Ok(Drive {
+        session,
+        prompts,
+        cancel: cancel.clone(),
+        interrupt,
+        settle: Settle::Flush,
+        project: place.project(),
+        host,
+    })
+}
+
+fn begin(
+    plan: Plan,
+    config: &Config,
+    conversation: Conversation,
+    controls: Controls,
+    approver: Option<Arc<dyn Approver>>,
+) -> Session {
     let parts = SessionParts {
         config: config.clone(),
         session_id: conversation.session_id,
         transcript: conversation.transcript,
         workspace: plan.workspace,
-        provider: plan.provider,
-        tools: tool::registry(),
+        controls,
+        tools: plan.tools,
         system_prompt: plan.system_prompt,
-        mode: plan.mode,
-        approver: None,
+        allowed_tools: plan.allowed_tools,
+        approver,
         limits: plan.limits,
     };
     match conversation.stored {

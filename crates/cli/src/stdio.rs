@@ -29,6 +29,20 @@ pub(crate) fn print(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
+/// Standard output as a writer; each call is one write, flushed.
+#[derive(Debug)]
+pub(crate) struct Stdout;
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        print(bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Prints what a command was asked for. A reader that went away (`| head`) ends quietly.
 ///
 /// # Errors

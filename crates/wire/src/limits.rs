@@ -157,6 +157,48 @@ pub const STDIN_FIRST_BYTE_WAIT_MAX: Duration = Duration::from_millis(500);
 /// Session events waiting for one output; beyond it the turn waits for its reader.
 pub const OUTPUT_QUEUE_EVENTS_MAX: usize = 1_024;
 
+/// Session events waiting for an output beside the main one; beyond it that output is given up, since
+/// it must not hold up the work. Room for a fast turn of a minute.
+pub const SIDE_OUTPUT_QUEUE_EVENTS_MAX: usize = 65_536;
+
+/// Bytes of session events waiting for an output beside the main one, as above.
+pub const SIDE_OUTPUT_QUEUE_BYTES_MAX: usize = 32 << 20;
+
+/// How long the end of the process waits for an output beside the main one to be read.
+pub const SIDE_OUTPUT_END_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Bytes of one line that a program sends us on standard input, images included; a longer one is
+/// answered by an error.
+pub const INPUT_LINE_BYTES_MAX: usize = 32 << 20;
+
+/// Bytes of prompts that wait for their turn; beyond it a prompt is refused with an error.
+pub const INPUT_PROMPTS_BYTES_MAX: usize = 64 << 20;
+
+/// Prompts that wait for their turn, as above.
+pub const INPUT_PROMPTS_MAX: usize = 10_000;
+
+/// How long the program that drives us may take to decide about a tool call, unless it says another
+/// time.
+pub const PERMISSION_WAIT_DEFAULT: Duration = Duration::from_secs(60);
+
+/// The longest time that it can say.
+pub const PERMISSION_WAIT_MAX: Duration = Duration::from_secs(600);
+
+/// How long the program that drives us may take to answer any other request.
+pub const HOST_ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Questions to the program that drives us that wait for an answer at a time.
+pub const HOST_QUESTIONS_MAX: usize = 1_024;
+
+/// How long an MCP server may take to say what it offers.
+pub const MCP_CONNECT_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Tools of one MCP server; those beyond are left out.
+pub const MCP_TOOLS_MAX: usize = 512;
+
+/// A nap between two looks at the file of commands of a second program.
+pub const COMMAND_FILE_NAP: Duration = Duration::from_millis(100);
+
 /// Files of one project that a listing looks at.
 pub const LISTING_FILES_MAX: usize = 100_000;
 

@@ -28,6 +28,12 @@ pub const REQUIRED_BUT_LOST_LINE: &str = "Recording is required (--require-recor
 /// The line of a strict run whose prompt was not confirmed to be on disk in time (B6).
 pub const REQUIRED_NOT_BEGUN_LINE: &str = "The model was not called: recording is required (--require-recording) and the prompt is not confirmed to be on disk; check disk space and permissions (`onrecord doctor` names the cause).";
 
+/// The line about a second output whose reader is too slow.
+pub const SIDE_OUTPUT_SLOW_LINE: &str = "Warning: the second output is not read fast enough and has been given up; the session goes on without it.";
+
+/// The line about a second output whose reader went away.
+pub const SIDE_OUTPUT_GONE_LINE: &str = "Warning: the second output cannot be written any more and has been given up; the session goes on without it.";
+
 /// What a person can do about a class of fault; for the local `doctor` (B4).
 #[must_use]
 pub fn remedy(class: FaultClass) -> &'static str {

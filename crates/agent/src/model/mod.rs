@@ -5,7 +5,7 @@ pub mod offline;
 pub mod openai;
 mod retry;
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{borrow::Cow, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::Stream;
 use serde_json::Value;
@@ -16,6 +16,11 @@ use crate::message::{Message, ToolCall, Usage};
 pub trait Provider: Send + Sync + std::fmt::Debug {
     /// The model's name, as the record and every output carry it.
     fn model(&self) -> &str;
+
+    /// Whether it takes [`Request::effort`].
+    fn takes_effort(&self) -> bool {
+        false
+    }
 
     /// Streams one response. Dropping the stream cancels the call.
     ///
@@ -36,15 +41,49 @@ pub struct Request {
     pub messages: Vec<Message>,
     /// The tools on offer.
     pub tools: Arc<[ToolSpec]>,
+    /// How hard to think; `None` leaves it to the model.
+    pub effort: Option<Effort>,
+}
+
+/// How hard a model is asked to think.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// Quick answers.
+    Low,
+    /// Between the two.
+    Medium,
+    /// Long thoughts.
+    High,
+}
+
+impl Effort {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Low, Self::Medium, Self::High];
+
+    /// The word on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+
+    /// The effort of that word.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|effort| effort.as_str() == word)
+    }
 }
 
 /// A tool as the model sees it.
 #[derive(Debug, Clone)]
 pub struct ToolSpec {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What it does and when to use it.
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
     /// JSON Schema of its arguments.
     pub parameters: Value,
 }

@@ -45,11 +45,12 @@ struct Plan {
 impl Tool for Edit {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "edit",
+            name: "edit".into(),
             description: "Replaces a piece of text in a file. old_string has to be in the file \
                           exactly as given, white space included, and only once, unless \
                           replace_all is true: give enough lines around the change to make it \
-                          unique. An empty old_string creates a file that does not exist yet.",
+                          unique. An empty old_string creates a file that does not exist yet."
+                .into(),
             parameters: json!({
                 "type": "object",
                 "properties": {

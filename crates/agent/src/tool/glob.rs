@@ -29,10 +29,11 @@ struct Args {
 impl Tool for Glob {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "glob",
+            name: "glob".into(),
             description: "Finds files by a glob pattern of their path, such as `**/*.rs` or \
                           `src/*.{ts,tsx}`, sorted by path. `*` stays within one folder, `**` \
-                          does not. What .gitignore and .ignore name is left out.",
+                          does not. What .gitignore and .ignore name is left out."
+                .into(),
             parameters: json!({
                 "type": "object",
                 "properties": {

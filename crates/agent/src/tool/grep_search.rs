@@ -36,11 +36,12 @@ struct Args {
 impl Tool for GrepSearch {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "grep_search",
+            name: "grep_search".into(),
             description: "Searches the content of files, line by line, by a regular expression \
                           (case matters; begin with (?i) where it should not). Each row of the \
                           result is path:line:text. What .gitignore and .ignore name is left \
-                          out, and so are binary files.",
+                          out, and so are binary files."
+                .into(),
             parameters: json!({
                 "type": "object",
                 "properties": {

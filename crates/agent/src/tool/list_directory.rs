@@ -33,10 +33,11 @@ struct Args {
 impl Tool for ListDirectory {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "list_directory",
+            name: "list_directory".into(),
             description: "Lists what is in a folder, hidden files included, sorted by name: \
                           folders end in /, symbolic links show where they lead, files show \
-                          their size in bytes.",
+                          their size in bytes."
+                .into(),
             parameters: json!({
                 "type": "object",
                 "properties": {

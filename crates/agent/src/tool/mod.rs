@@ -27,7 +27,7 @@ mod watcher;
 mod wording;
 mod workspace;
 
-pub use registry::{find, registry};
+pub use registry::{find, our_name, registry};
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -45,6 +45,8 @@ pub enum Kind {
     Edit,
     /// Anything.
     Execute,
+    /// Runs inside the program that drives us, which decides for itself what it does.
+    Host,
 }
 
 /// A tool.
@@ -119,6 +121,8 @@ pub enum Preview {
         /// Where.
         directory: PathBuf,
     },
+    /// A call of somebody else's tool; one line.
+    Call(String),
 }
 
 /// What a call gave.

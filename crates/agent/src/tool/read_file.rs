@@ -30,10 +30,11 @@ struct Args {
 impl Tool for ReadFile {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "read_file",
+            name: "read_file".into(),
             description: "Reads a text file and gives its content as it is. A long file is cut at \
                           a line and the result says where to go on; give offset and limit to \
-                          read a part of it.",
+                          read a part of it."
+                .into(),
             parameters: json!({
                 "type": "object",
                 "properties": {

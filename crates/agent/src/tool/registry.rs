@@ -22,6 +22,26 @@ pub fn registry() -> Vec<Arc<dyn Tool>> {
     ]
 }
 
+/// Names that other programs know our tools by, beside our own.
+const OTHER_NAMES: [(&str, &[&str]); 7] = [
+    ("list_directory", &["ListFiles", "ListFilesTool", "LSTool"]),
+    ("read_file", &["ReadFile", "ReadFileTool"]),
+    ("glob", &["Glob", "GlobTool", "FindFiles"]),
+    ("grep_search", &["Grep", "GrepTool", "SearchText"]),
+    ("edit", &["Edit", "EditTool"]),
+    ("write_file", &["WriteFile", "WriteFileTool"]),
+    ("run_shell_command", &["Shell", "ShellTool", "Bash"]),
+];
+
+/// Our name of a tool that a person or a program may call otherwise; of another, its own.
+#[must_use]
+pub fn our_name(name: &str) -> &str {
+    let known = OTHER_NAMES
+        .iter()
+        .find(|(_, others)| others.contains(&name));
+    known.map_or(name, |(ours, _)| ours)
+}
+
 /// The tool of that name.
 ///
 /// # Errors
@@ -31,7 +51,7 @@ pub fn find<'t>(tools: &'t [Arc<dyn Tool>], name: &str) -> Result<&'t Arc<dyn To
         .iter()
         .find(|tool| tool.spec().name == name)
         .ok_or_else(|| {
-            let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name).collect();
+            let names: Vec<_> = tools.iter().map(|tool| tool.spec().name).collect();
             ToolError::new(
                 "unknown_tool",
                 format!(

@@ -60,11 +60,12 @@ struct Job {
 impl Tool for RunShellCommand {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "run_shell_command",
+            name: "run_shell_command".into(),
             description: "Runs a command with `bash -c` (`sh -c` where there is no bash) and \
                           gives its output and errors in the order in which they came. Standard \
                           input is empty. Everything the command starts ends with it, so nothing \
-                          can be left running in the background.",
+                          can be left running in the background."
+                .into(),
             parameters: json!({
                 "type": "object",
                 "properties": {

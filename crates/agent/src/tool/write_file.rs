@@ -39,10 +39,11 @@ struct Plan {
 impl Tool for WriteFile {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "write_file",
+            name: "write_file".into(),
             description: "Writes a file with exactly the content given. A file that exists is \
                           replaced as a whole; missing folders are made. To change a part of a \
-                          file use edit.",
+                          file use edit."
+                .into(),
             parameters: json!({
                 "type": "object",
                 "properties": {

@@ -35,6 +35,12 @@ fn commands_run_unasked_in_yolo_only() {
 }
 
 #[test]
+fn tools_of_the_host_run_unasked_but_in_plan() {
+    use Verdict::{Refuse, Run};
+    assert_eq!(verdicts(Kind::Host), [Refuse, Run, Run, Run, Run]);
+}
+
+#[test]
 fn the_words_of_the_modes_are_those_of_the_command_line() {
     let words = MODES.map(Mode::as_str);
     assert_eq!(words, ["plan", "default", "auto-edit", "auto", "yolo"]);
@@ -43,20 +49,20 @@ fn the_words_of_the_modes_are_those_of_the_command_line() {
 
 #[test]
 fn a_tool_that_changes_something_is_never_taken_for_a_read() {
-    let kinds: Vec<_> = registry()
+    let kinds = registry()
         .iter()
-        .map(|tool| (tool.spec().name, tool.kind()))
-        .collect();
+        .map(|tool| (tool.spec().name.into_owned(), tool.kind()))
+        .collect::<Vec<_>>();
     assert_eq!(
         kinds,
         [
-            ("list_directory", Kind::Read),
-            ("read_file", Kind::Read),
-            ("glob", Kind::Read),
-            ("grep_search", Kind::Read),
-            ("edit", Kind::Edit),
-            ("write_file", Kind::Edit),
-            ("run_shell_command", Kind::Execute),
+            ("list_directory".to_owned(), Kind::Read),
+            ("read_file".to_owned(), Kind::Read),
+            ("glob".to_owned(), Kind::Read),
+            ("grep_search".to_owned(), Kind::Read),
+            ("edit".to_owned(), Kind::Edit),
+            ("write_file".to_owned(), Kind::Edit),
+            ("run_shell_command".to_owned(), Kind::Execute),
         ]
     );
 }

@@ -19,6 +19,7 @@ async fn respond(messages: &[Message]) -> Response {
         system: "1234".into(),
         messages: messages.to_vec(),
         tools: [].into(),
+        effort: None,
     });
     let (mut pieces, mut call) = (Vec::new(), None);
     while let Some(event) = stream.next().await {
@@ -242,6 +243,7 @@ async fn chunks_with_a_pause_between_them_do_not_come_at_once() {
         system: "".into(),
         messages: vec![Message::User("SAY 2 chunks every 600000".to_owned())],
         tools: [].into(),
+        effort: None,
     });
     assert!(stream.next().now_or_never().is_none());
 }

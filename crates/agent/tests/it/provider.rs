@@ -49,6 +49,7 @@ fn ask(provider: &OpenAi) -> ModelStream {
         system: "".into(),
         messages: vec![Message::User("hi".to_owned())],
         tools: [].into(),
+        effort: None,
     })
 }
 

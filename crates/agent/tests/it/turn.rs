@@ -14,15 +14,16 @@ use std::{
 };
 
 use agent::{
-    approval::{Approver, Decision, Mode},
+    approval::{Approver, Decision, Mode, Question},
     config::{Config, RecordingSettings},
+    controls::Controls,
     event::{Event, Outcome, ToolStatus},
     feed::{Delivery, feed},
     message::{Message, ToolCall, Usage},
     model::{
         Completion, Finish, ModelError, ModelErrorKind, ModelEvent, ModelStream, Provider, Request,
     },
-    session::{Session, SessionParts, Settle, TurnLimits},
+    session::{Interruption, Session, SessionParts, Settle, TurnLimits},
     tool::{self, Preview, Workspace},
 };
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
@@ -108,6 +109,7 @@ struct World {
     home: TempDir,
     script: Arc<Script>,
     mode: Mode,
+    allowed_tools: Vec<String>,
     approver: Option<Arc<dyn Approver>>,
     limits: TurnLimits,
 }
@@ -123,6 +125,7 @@ impl World {
                 ..Script::default()
             }),
             mode: Mode::Default,
+            allowed_tools: Vec::new(),
             approver: None,
             limits: TurnLimits::default(),
         }
@@ -153,10 +156,10 @@ impl World {
                 allowed: Vec::new(),
                 data_root: None,
             }),
-            provider: Arc::clone(&self.script) as Arc<dyn Provider>,
+            controls: Controls::new(self.mode, Arc::clone(&self.script) as Arc<dyn Provider>),
             tools: tool::registry(),
             system_prompt: "be brief".into(),
-            mode: self.mode,
+            allowed_tools: self.allowed_tools.clone(),
             approver: self.approver.clone(),
             limits: self.limits,
         }
@@ -175,7 +178,7 @@ impl World {
             while reader.next_batch(&mut batch) {
                 all.extend(batch.drain(..).filter_map(|delivery| match delivery {
                     Delivery::Event(event) => Some(event),
-                    Delivery::Degraded(_) => None,
+                    Delivery::Degraded(_) | Delivery::Line(_) => None,
                 }));
             }
             all
@@ -354,36 +357,160 @@ async fn what_nobody_can_approve_is_denied_and_said_to_the_model() {
 }
 
 #[derive(Debug)]
-struct Says(bool);
+struct Says(Decision);
 
 impl Approver for Says {
-    fn ask<'a>(&'a self, _: &'a ToolCall, preview: &'a Preview) -> BoxFuture<'a, Decision> {
-        assert!(matches!(preview, Preview::Command { command, .. } if command == "touch made"));
-        let decision = if self.0 {
-            Decision::Allow
-        } else {
-            Decision::Deny("no".to_owned())
-        };
+    fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Decision> {
+        assert!(
+            matches!(question.preview, Preview::Command { command, .. } if command == "touch made")
+        );
+        let decision = self.0.clone();
         async { decision }.boxed()
     }
 }
 
+/// A turn in which the model wants to run `touch made`, and whoever is asked says this.
+async fn decided(decision: Decision) -> (World, Vec<Event>) {
+    let mut world = World::new([
+        Step::Say(vec![call(
+            "c1",
+            "run_shell_command",
+            r#"{"command":"touch made"}"#,
+        )]),
+        Step::Say(vec![text("ok")]),
+    ]);
+    world.approver = Some(Arc::new(Says(decision)));
+    let events = world.run("go").await;
+    (world, events)
+}
+
+/// What the model was told of its call.
+fn told(world: &World) -> String {
+    let asked = world.script.asked.lock().unwrap();
+    let Some(Message::ToolResults(results)) = asked[1].last() else {
+        panic!("no result")
+    };
+    results[0].text.clone()
+}
+
 #[tokio::test]
-async fn an_approver_decides() {
-    for allowed in [true, false] {
-        let mut world = World::new([
-            Step::Say(vec![call(
-                "c1",
-                "run_shell_command",
-                r#"{"command":"touch made"}"#,
-            )]),
-            Step::Say(vec![text("ok")]),
-        ]);
-        world.approver = Some(Arc::new(Says(allowed)));
-        let events = world.run("go").await;
-        assert_eq!(statuses(&events)[0] == ToolStatus::Success, allowed);
-        assert_eq!(world.work().join("made").exists(), allowed);
-    }
+async fn an_allowed_call_runs() {
+    let (world, events) = decided(Decision::Allow).await;
+    assert_eq!(statuses(&events), [ToolStatus::Success]);
+    assert!(world.work().join("made").exists());
+}
+
+#[tokio::test]
+async fn changed_arguments_are_what_runs_and_the_model_is_told() {
+    let args = RawValue::from_string(r#"{"command":"touch other"}"#.to_owned()).unwrap();
+    let (world, events) = decided(Decision::AllowChanged(args)).await;
+    assert_eq!(statuses(&events), [ToolStatus::Success]);
+    assert!(!world.work().join("made").exists());
+    assert!(world.work().join("other").exists());
+    assert!(told(&world).contains(r#"{"command":"touch other"}"#));
+}
+
+#[tokio::test]
+async fn a_denied_call_does_not_run_and_is_counted_as_a_denial() {
+    let (world, events) = decided(Decision::Deny {
+        reason: "not today".to_owned(),
+        interrupt: false,
+    })
+    .await;
+    assert_eq!(statuses(&events), [ToolStatus::Denied]);
+    assert!(!world.work().join("made").exists());
+    assert_eq!(told(&world), "[Operation Cancelled] Reason: not today");
+    let Some(Event::TurnEnded(summary)) = events.last() else {
+        unreachable!()
+    };
+    assert!(matches!(summary.outcome, Outcome::Success));
+    assert_eq!(summary.denials.len(), 1);
+}
+
+#[tokio::test]
+async fn a_denial_that_interrupts_ends_the_turn_and_the_model_is_not_asked_again() {
+    let (world, events) = decided(Decision::Deny {
+        reason: "stop".to_owned(),
+        interrupt: true,
+    })
+    .await;
+    assert!(matches!(outcome(&events), Outcome::Cancelled));
+    assert_eq!(world.script.asked.lock().unwrap().len(), 1);
+    assert_eq!(
+        kinds(&world.path()),
+        [Type::User, Type::Assistant, Type::ToolResult]
+    );
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_decides_about_does_not_run_and_is_no_denial() {
+    let (world, events) = decided(Decision::Unanswered("Error: gone".to_owned())).await;
+    assert_eq!(statuses(&events), [ToolStatus::Cancelled]);
+    assert!(!world.work().join("made").exists());
+    assert_eq!(told(&world), "[Operation Cancelled] Reason: Error: gone");
+    let Some(Event::TurnEnded(summary)) = events.last() else {
+        unreachable!()
+    };
+    assert!(summary.denials.is_empty());
+}
+
+#[tokio::test]
+async fn an_allowed_tool_runs_without_anybody_being_asked() {
+    let mut world = World::new([
+        Step::Say(vec![call(
+            "c1",
+            "run_shell_command",
+            r#"{"command":"touch made"}"#,
+        )]),
+        Step::Say(vec![text("ok")]),
+    ]);
+    world.allowed_tools = vec!["run_shell_command".to_owned()];
+    let events = world.run("go").await;
+    assert_eq!(statuses(&events), [ToolStatus::Success]);
+    assert!(world.work().join("made").exists());
+}
+
+/// R2, R9: what was said before is not part of the new session, and each is recorded for itself.
+#[tokio::test]
+async fn a_renewed_session_knows_nothing_of_the_one_before_and_is_recorded_for_itself() {
+    let world = World::new([
+        Step::Say(vec![text("first answer")]),
+        Step::Say(vec![text("second answer")]),
+    ]);
+    let mut session = Session::begin(world.parts());
+    world
+        .turn(&mut session, "first", &CancellationToken::new())
+        .await;
+    let before = std::fs::read(world.path()).unwrap();
+    let id = "7a1b52a4-1c5f-4d0c-9a53-2f7c5d0b7a11".to_owned();
+    let other = world.home.path().join("other.jsonl");
+    session.renew(id.clone(), Some(other.clone())).await;
+    assert_eq!(session.id(), id);
+    world
+        .turn(&mut session, "second", &CancellationToken::new())
+        .await;
+    assert_eq!(world.script.asked.lock().unwrap()[1].len(), 1);
+    assert_eq!(std::fs::read(world.path()).unwrap(), before);
+    assert_eq!(kinds(&other), [Type::User, Type::Assistant]);
+    let loaded = reader::load(&other).unwrap();
+    assert_eq!(loaded.session_id, Some(id));
+}
+
+#[tokio::test]
+async fn an_interrupted_turn_goes_on_without_a_new_prompt() {
+    // Cancelled before the model is asked.
+    let world = World::new([Step::Say(vec![text("at last")])]);
+    let mut session = Session::begin(world.parts());
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    world.turn(&mut session, "go", &cancel).await;
+    assert_eq!(session.interruption(), Interruption::Prompt);
+    let summary = session
+        .continue_turn(Settle::Flush, &CancellationToken::new())
+        .await;
+    assert_eq!(summary.answer, "at last");
+    assert_eq!(session.interruption(), Interruption::None);
+    assert_eq!(kinds(&world.path()), [Type::User, Type::Assistant]);
 }
 
 #[tokio::test]

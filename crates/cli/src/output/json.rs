@@ -15,14 +15,16 @@ pub(crate) struct Json {
     messages: Messages,
     /// The array so far, without its end.
     array: Vec<u8>,
+    one_shot: bool,
     ended: bool,
 }
 
 impl Json {
-    pub(crate) fn new(session_id: &str) -> Self {
+    pub(crate) fn new(session_id: &str, one_shot: bool) -> Self {
         Self {
             messages: Messages::collected(session_id),
             array: Vec::new(),
+            one_shot,
             ended: false,
         }
     }
@@ -32,12 +34,12 @@ impl Json {
         self.messages
             .step(event, &mut |message| push(array, &message));
         if let Event::TurnEnded(summary) = event {
-            self.ended = true;
+            self.ended |= self.one_shot;
             report_error(&summary.outcome);
         }
     }
 
-    /// R12. After the result the process's last line says it instead.
+    /// R12. After the result of a one-shot run the process's last line says it instead.
     pub(crate) fn degraded(&mut self, failure: &RecordingFailure) -> bool {
         if !self.ended {
             push(&mut self.array, &Messages::degraded(failure));
@@ -45,8 +47,9 @@ impl Json {
         !self.ended
     }
 
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
-        if !self.ended || self.array.is_empty() {
+    /// Prints the array.
+    pub(crate) fn end(&mut self) -> io::Result<()> {
+        if self.array.is_empty() {
             return Ok(());
         }
         let mut array = mem::take(&mut self.array);

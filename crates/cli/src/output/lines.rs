@@ -10,6 +10,14 @@ pub(crate) fn push(out: &mut Vec<u8>, value: &impl Serialize) {
     out.push(b'\n');
 }
 
+/// One message as a line of its own, without its line feed.
+pub(crate) fn line(value: &impl Serialize) -> Box<str> {
+    let mut bytes = Vec::new();
+    push_value(&mut bytes, value);
+    // What serde_json wrote is UTF-8.
+    String::from_utf8_lossy(&bytes).into()
+}
+
 /// As [`push`], without the line feed.
 pub(crate) fn push_value(out: &mut Vec<u8>, value: &impl Serialize) {
     let start = out.len();

@@ -12,14 +12,16 @@ use wire::{
     QWEN_CODE_VERSION,
     limits::STREAM_JSON_TOOL_RESULT_BYTES_MAX,
     stream_json::{
-        Assistant, AssistantMessage, Block, Data, Degraded, Delta, Denial, Init, Message, Partial,
-        PartialMessage, ResultError, StreamEvent, System, SystemData, TurnResult, Usage, User,
-        UserMessage,
+        Assistant, AssistantMessage, Block, Data, Degraded, Delta, Denial, Init, InvalidInputData,
+        McpServer, Message, Partial, PartialMessage, ResultError, Retry, SessionChanged,
+        SessionEnd, SessionStart, StreamEvent, System, SystemData, TurnResult, Usage, User,
+        UserMessage, Warning, input::InvalidInput,
     },
     words,
 };
 
 use super::{stats, text::complaint};
+use crate::slash;
 
 /// Takes a message on.
 type Emit<'a> = dyn FnMut(Message) + 'a;
@@ -31,8 +33,7 @@ pub(crate) struct Messages {
     model: String,
     /// `stream_event`s for every step of a message.
     partial: bool,
-    /// The array of `json`: no `stream_event` at all, `stats` in the result.
-    collected: bool,
+    shape: Shape,
     introduced: bool,
     /// The id that the next `assistant` message has, where it was announced.
     announced_id: Option<String>,
@@ -40,6 +41,28 @@ pub(crate) struct Messages {
     n_blocks: usize,
     open: Option<Open>,
 }
+
+/// What differs between the outputs, beside partial messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// Lines on standard output.
+    Streamed,
+    /// The array of `json`: no `stream_event` at all, `stats` in the result.
+    Collected,
+    /// A second output: begins and ends with the session, and shows what the person said.
+    Beside,
+}
+
+/// Types of messages that a second output carries.
+const BESIDE_TYPES: &[&str] = &[
+    "system",
+    "user",
+    "assistant",
+    "stream_event",
+    "result",
+    "control_request",
+    "control_response",
+];
 
 /// The block that grows.
 #[derive(Debug)]
@@ -61,7 +84,7 @@ impl Messages {
             session_id: session_id.to_owned(),
             model: String::new(),
             partial,
-            collected: false,
+            shape: Shape::Streamed,
             introduced: false,
             announced_id: None,
             response_open: false,
@@ -73,32 +96,84 @@ impl Messages {
     /// For `json`.
     pub(crate) fn collected(session_id: &str) -> Self {
         Self {
-            collected: true,
+            shape: Shape::Collected,
             ..Self::streamed(session_id, false)
+        }
+    }
+
+    /// For a second output.
+    pub(crate) fn beside(session_id: &str) -> Self {
+        Self {
+            shape: Shape::Beside,
+            ..Self::streamed(session_id, true)
         }
     }
 
     /// R12: both session ids are those of the failure.
     pub(crate) fn degraded(failure: &RecordingFailure) -> Message {
-        Message::System(System::Other(SystemData {
-            subtype: "session_recording_degraded",
-            uuid: id(),
-            session_id: failure.session_id.clone(),
-            parent_tool_use_id: None,
-            data: Data::Degraded(Degraded {
+        system(
+            &failure.session_id,
+            "session_recording_degraded",
+            Data::Degraded(Degraded {
                 session_id: failure.session_id.clone(),
                 reason: words::REASON_WRITE_FAILED,
                 message: words::DEGRADED_MESSAGE,
                 class: failure.class,
                 last_record_uuid: failure.last_record_uuid.clone(),
             }),
-        }))
+        )
+    }
+
+    /// The last message of an output that is given up.
+    pub(crate) fn given_up(&self, message: &str) -> Message {
+        let message = message.to_owned();
+        self.system("output_given_up", Data::Warning(Warning { message }))
+    }
+
+    /// Says that a line which was sent to us is none of the protocol.
+    pub(crate) fn invalid_input(session_id: &str, error: &InvalidInput, line: u64) -> Message {
+        system(
+            session_id,
+            "invalid_input",
+            Data::InvalidInput(InvalidInputData {
+                reason: error.reason,
+                message: error.message.clone(),
+                line,
+            }),
+        )
     }
 
     /// Emits the messages of one event.
     pub(crate) fn step(&mut self, event: &Event, emit: &mut Emit<'_>) {
         match event {
-            Event::TurnStarted(info) => self.init(info, emit),
+            Event::SessionStarted(info) => self.start_session(info, emit),
+            Event::TurnStarted { info, prompt } if self.shape == Shape::Beside => {
+                self.session_id.clone_from(&info.session_id);
+                self.model.clone_from(&info.model);
+                if let Some(prompt) = prompt {
+                    emit(self.user(vec![Block::Text {
+                        text: prompt.to_string(),
+                    }]));
+                }
+            }
+            Event::TurnStarted { info, .. } => self.init(info, emit),
+            Event::SessionChanged(change) => {
+                self.session_id.clone_from(&change.session_id);
+                let data = SessionChanged {
+                    session_id: change.session_id.clone(),
+                    previous_session_id: change.previous_session_id.clone(),
+                    previous_recording: change.previous_recording.clone(),
+                };
+                emit(self.system("session_changed", Data::SessionChanged(data)));
+            }
+            Event::SessionEnded(recording) if self.shape == Shape::Beside => {
+                let data = SessionEnd {
+                    session_id: self.session_id.clone(),
+                    recording: recording.clone(),
+                };
+                emit(self.system("session_end", Data::SessionEnd(data)));
+            }
+            Event::SessionEnded(_) => {}
             Event::ModelStarted => {
                 self.announced_id = None;
                 self.response_open = false;
@@ -113,10 +188,10 @@ impl Messages {
                 error,
             } => emit(self.system(
                 "retry",
-                json!({
-                    "attempt": attempt,
-                    "delay_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
-                    "message": error.message,
+                Data::Retry(Retry {
+                    attempt: *attempt,
+                    delay_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+                    message: error.message.clone(),
                 }),
             )),
             Event::ToolProgress { call_id, text } if self.partial => self.event(
@@ -132,8 +207,26 @@ impl Messages {
             } => {
                 emit(self.tool_result(call, text, *status));
             }
-            Event::Warning(line) => emit(self.system("warning", json!({"message": line}))),
+            Event::Warning(line) => {
+                let message = line.clone();
+                emit(self.system("warning", Data::Warning(Warning { message })));
+            }
             Event::TurnEnded(summary) => self.end_turn(summary, emit),
+        }
+    }
+
+    fn start_session(&mut self, info: &SessionInfo, emit: &mut Emit<'_>) {
+        self.session_id.clone_from(&info.session_id);
+        if self.shape == Shape::Beside {
+            let data = SessionStart {
+                session_id: info.session_id.clone(),
+                cwd: info.cwd.clone(),
+                protocol_version: 2,
+                version: QWEN_CODE_VERSION,
+                supported_events: BESIDE_TYPES,
+                onrecord_version: env!("CARGO_PKG_VERSION"),
+            };
+            emit(self.system("session_start", Data::SessionStart(data)));
         }
     }
 
@@ -151,16 +244,16 @@ impl Messages {
             uuid,
             session_id: info.session_id.clone(),
             cwd: info.cwd.clone(),
-            tools: info.tools.iter().map(|&name| name.to_owned()).collect(),
-            mcp_servers: Vec::new(),
+            tools: info.tools.clone(),
+            mcp_servers: info.mcp_servers.iter().map(mcp_server).collect(),
             model: info.model.clone(),
             permission_mode: info.mode.as_str(),
-            slash_commands: Vec::new(),
+            slash_commands: slash::NAMES.to_vec(),
             qwen_code_version: QWEN_CODE_VERSION,
             agents: Vec::new(),
             onrecord_version: env!("CARGO_PKG_VERSION"),
         }))));
-        if !self.introduced && !self.collected {
+        if !self.introduced && self.shape == Shape::Streamed {
             let goal_state = json!({"v": 2, "goal": null, "activity": "idle"});
             self.event(Partial::GoalState { goal_state }, emit);
         }
@@ -341,19 +434,21 @@ impl Messages {
     }
 
     fn tool_result(&self, call: &ToolCall, text: &str, status: ToolStatus) -> Message {
+        self.user(vec![Block::ToolResult {
+            tool_use_id: call.id.clone(),
+            is_error: status != ToolStatus::Success,
+            content: Some(cut::middle(text, STREAM_JSON_TOOL_RESULT_BYTES_MAX).into_owned()),
+        }])
+    }
+
+    fn user(&self, content: Vec<Block>) -> Message {
         Message::User(User {
             uuid: id(),
             session_id: self.session_id.clone(),
             parent_tool_use_id: None,
             message: UserMessage {
                 role: "user",
-                content: vec![Block::ToolResult {
-                    tool_use_id: call.id.clone(),
-                    is_error: status != ToolStatus::Success,
-                    content: Some(
-                        cut::middle(text, STREAM_JSON_TOOL_RESULT_BYTES_MAX).into_owned(),
-                    ),
-                }],
+                content,
             },
         })
     }
@@ -386,20 +481,18 @@ impl Messages {
             result: (!is_error).then(|| summary.answer.clone()),
             usage: usage_of(summary.usage),
             permission_denials: summary.denials.iter().map(denial).collect(),
-            stats: self.collected.then(|| stats::of(summary, &self.model)),
-            error: error.map(|message| ResultError { message }),
+            stats: (self.shape == Shape::Collected).then(|| stats::of(summary, &self.model)),
+            error: error.map(|message| ResultError {
+                message,
+                kind: matches!(summary.outcome, Outcome::RecordingRequired)
+                    .then_some("recording_required"),
+            }),
             recording: summary.recording.clone(),
         })));
     }
 
-    fn system(&self, subtype: &'static str, data: serde_json::Value) -> Message {
-        Message::System(System::Other(SystemData {
-            subtype,
-            uuid: id(),
-            session_id: self.session_id.clone(),
-            parent_tool_use_id: None,
-            data: Data::Other(data),
-        }))
+    fn system(&self, subtype: &'static str, data: Data) -> Message {
+        system(&self.session_id, subtype, data)
     }
 
     fn event(&self, event: Partial, emit: &mut Emit<'_>) {
@@ -409,6 +502,27 @@ impl Messages {
             parent_tool_use_id: None,
             event,
         }));
+    }
+}
+
+fn system(session_id: &str, subtype: &'static str, data: Data) -> Message {
+    Message::System(System::Other(SystemData {
+        subtype,
+        uuid: id(),
+        session_id: session_id.to_owned(),
+        parent_tool_use_id: None,
+        data,
+    }))
+}
+
+fn mcp_server(server: &agent::event::McpServer) -> McpServer {
+    McpServer {
+        name: server.name.clone(),
+        status: if server.connected {
+            "connected"
+        } else {
+            "disconnected"
+        },
     }
 }
 

@@ -1,30 +1,35 @@
-//! Standard output in its three formats. Each is a subscriber of the same session events.
+//! Standard output in its three formats, and a second output. Each is a subscriber of the same session
+//! events.
 
 mod json;
 mod lines;
-mod messages;
+pub(crate) mod messages;
 mod stats;
 mod stream_json;
 mod text;
 
-use std::{io, thread};
+use std::{
+    io::{self, Write},
+    thread,
+};
 
 use agent::feed::{Delivery, FeedReader};
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
+use wire::words;
 
-use self::{json::Json, stream_json::StreamJson, text::Text};
-use crate::args::OutputFormat;
+pub(crate) use self::lines::line;
+use self::{json::Json, messages::Messages, stream_json::StreamJson, text::Text};
+use crate::{args::OutputFormat, stdio};
 
-/// One format.
+/// One output.
 #[derive(Debug)]
 pub(crate) enum Output {
     /// `-o text`.
     Text(Text),
     /// `-o json`.
     Json(Json),
-    /// `-o stream-json`.
-    StreamJson(StreamJson),
+    /// `-o stream-json`, and a second output.
+    StreamJson(Box<StreamJson>),
 }
 
 /// What an output did.
@@ -39,55 +44,85 @@ pub(crate) struct Told {
 }
 
 impl Output {
-    pub(crate) fn new(format: OutputFormat, partial: bool, session_id: &str) -> Self {
+    /// Standard output. In a one-shot run nothing follows its first result.
+    pub(crate) fn main(
+        format: OutputFormat,
+        partial: bool,
+        one_shot: bool,
+        session_id: &str,
+    ) -> Self {
         match format {
-            OutputFormat::Text => Self::Text(Text::default()),
-            OutputFormat::Json => Self::Json(Json::new(session_id)),
-            OutputFormat::StreamJson => Self::StreamJson(StreamJson::new(session_id, partial)),
+            OutputFormat::Text => Self::Text(Text::new(one_shot)),
+            OutputFormat::Json => Self::Json(Json::new(session_id, one_shot)),
+            OutputFormat::StreamJson => Self::StreamJson(Box::new(StreamJson::new(
+                Messages::streamed(session_id, partial),
+                Box::new(stdio::Stdout),
+                one_shot,
+            ))),
         }
     }
 
-    /// Starts the thread that writes; it ends with the feed and answers what it did.
+    /// A second output.
+    pub(crate) fn beside(session_id: &str, to: Box<dyn Write + Send>) -> Self {
+        Self::StreamJson(Box::new(StreamJson::new(
+            Messages::beside(session_id),
+            to,
+            false,
+        )))
+    }
+
+    /// Starts the thread that writes; it ends with the feed and answers what it did. Where it cannot
+    /// write any more, `on_lost` is called with why.
     ///
     /// # Errors
     /// The system has no thread left.
     pub(crate) fn start(
         self,
         feed: FeedReader,
-        cancel: CancellationToken,
+        on_lost: impl FnOnce(Told) + Send + 'static,
     ) -> io::Result<oneshot::Receiver<Told>> {
         let (answer, told) = oneshot::channel();
         thread::Builder::new()
             .name("output".to_owned())
             .spawn(move || {
+                let told = self.write_all(feed);
+                if told.reader_gone || told.unwritable {
+                    on_lost(told);
+                }
                 // Dropped: nobody waits for an output that nobody reads.
-                _ = answer.send(self.write_all(feed, &cancel));
+                _ = answer.send(told);
             })?;
         Ok(told)
     }
 
-    /// Writes what comes until nothing more does. A reader that goes away cancels the run, as a
-    /// closed pipe ends any program.
-    fn write_all(mut self, mut feed: FeedReader, cancel: &CancellationToken) -> Told {
+    /// Writes what comes until nothing more does.
+    fn write_all(mut self, mut feed: FeedReader) -> Told {
         let mut told = Told::default();
         let mut batch = Vec::new();
-        while feed.next_batch(&mut batch) {
+        let mut more = true;
+        while more {
+            more = feed.next_batch(&mut batch);
             for delivery in batch.drain(..) {
                 told.degraded |= self.take(delivery);
             }
-            match self.flush() {
+            let written = if more {
+                self.flush()
+            } else {
+                self.end(feed.is_given_up())
+            };
+            match written {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                     told.reader_gone = true;
-                    cancel.cancel();
                     break;
                 }
                 // A half-written line is followed by nothing; the work goes on without output.
                 Err(_) => {
-                    return Told {
+                    told = Told {
                         unwritable: true,
                         ..Told::default()
                     };
+                    break;
                 }
             }
         }
@@ -101,10 +136,9 @@ impl Output {
             (Self::Text(text), Delivery::Degraded(_)) => return text.degraded(),
             (Self::Json(json), Delivery::Event(event)) => json.event(&event),
             (Self::Json(json), Delivery::Degraded(failure)) => return json.degraded(&failure),
-            (Self::StreamJson(lines), Delivery::Event(event)) => lines.event(&event),
-            (Self::StreamJson(lines), Delivery::Degraded(failure)) => {
-                return lines.degraded(&failure);
-            }
+            (Self::StreamJson(lines), delivery) => return lines.take(&delivery),
+            // Only stream-json has a protocol of its own.
+            (Self::Text(_) | Self::Json(_), Delivery::Line(_)) => {}
         }
         false
     }
@@ -113,8 +147,22 @@ impl Output {
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Text(text) => text.flush(),
-            Self::Json(json) => json.flush(),
+            Self::Json(_) => Ok(()),
             Self::StreamJson(lines) => lines.flush(),
+        }
+    }
+
+    /// Writes what is left.
+    fn end(&mut self, given_up: bool) -> io::Result<()> {
+        match self {
+            Self::Text(text) => text.flush(),
+            Self::Json(json) => json.end(),
+            Self::StreamJson(lines) => {
+                if given_up {
+                    lines.give_up(words::SIDE_OUTPUT_SLOW_LINE);
+                }
+                lines.flush()
+            }
         }
     }
 }

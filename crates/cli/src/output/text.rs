@@ -11,10 +11,18 @@ use crate::stdio;
 #[derive(Debug, Default)]
 pub(crate) struct Text {
     pending: Vec<u8>,
+    one_shot: bool,
     ended: bool,
 }
 
 impl Text {
+    pub(crate) fn new(one_shot: bool) -> Self {
+        Self {
+            one_shot,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn event(&mut self, event: Event) {
         match event {
             Event::Warning(line) => stdio::say(&line),
@@ -27,7 +35,7 @@ impl Text {
                 wait.as_secs_f64()
             )),
             Event::TurnEnded(summary) => {
-                self.ended = true;
+                self.ended |= self.one_shot;
                 if let Some(line) = complaint(&summary.outcome) {
                     stdio::say(&line);
                 }
@@ -36,7 +44,10 @@ impl Text {
                     self.pending.push(b'\n');
                 }
             }
-            Event::TurnStarted(_)
+            Event::SessionStarted(_)
+            | Event::TurnStarted { .. }
+            | Event::SessionChanged(_)
+            | Event::SessionEnded(_)
             | Event::ModelStarted
             | Event::Text(_)
             | Event::Thought(_)

@@ -194,6 +194,10 @@ impl Provider for OpenAi {
         &self.model
     }
 
+    fn takes_effort(&self) -> bool {
+        true
+    }
+
     fn stream(&self, request: Request) -> ModelStream {
         match self.call(&request) {
             Ok(call) => Box::pin(stream::unfold(call, async |mut call| {

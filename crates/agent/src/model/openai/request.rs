@@ -5,7 +5,7 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{
     message::{Block, Message, ToolCall, ToolResult},
-    model::{Request, ToolSpec},
+    model::{Effort, Request, ToolSpec},
 };
 
 /// Renders the body.
@@ -34,6 +34,7 @@ pub(super) fn body(model: &str, request: &Request) -> serde_json::Result<Vec<u8>
         stream_options: StreamOptions {
             include_usage: true,
         },
+        reasoning_effort: request.effort.map(Effort::as_str),
     })
 }
 
@@ -45,6 +46,8 @@ struct Body<'a> {
     tools: Vec<Tool<'a>>,
     stream: bool,
     stream_options: StreamOptions,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -239,11 +242,12 @@ mod tests {
                 ]),
             ],
             tools: [ToolSpec {
-                name: "t",
-                description: "d",
+                name: "t".into(),
+                description: "d".into(),
                 parameters: json!({"type": "object"}),
             }]
             .into(),
+            effort: Some(Effort::High),
         };
         let body: Value = serde_json::from_slice(&body("m", &request).unwrap()).unwrap();
         expect![[r#"
@@ -314,7 +318,8 @@ mod tests {
               "stream": true,
               "stream_options": {
                 "include_usage": true
-              }
+              },
+              "reasoning_effort": "high"
             }"#]]
         .assert_eq(&serde_json::to_string_pretty(&body).unwrap());
     }

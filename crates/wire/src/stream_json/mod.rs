@@ -3,9 +3,16 @@
 //! Serialize-only; the order of the fields is the order on the wire. Absent means absent: no field
 //! here is written as `null` but `parent_tool_use_id` and `stop_reason`, as clients expect them.
 
+pub mod control;
+pub mod input;
+
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
+use self::{
+    control::{ControlCancelRequest, ControlRequest, ControlResponse},
+    input::InvalidReason,
+};
 use crate::recording::{FaultClass, RecordingReport};
 
 /// One message: a line of `stream-json`, an element of the `json` array.
@@ -22,6 +29,12 @@ pub enum Message {
     StreamEvent(StreamEvent),
     /// The end of a turn.
     Result(Box<TurnResult>),
+    /// A request of ours.
+    ControlRequest(ControlRequest),
+    /// An answer of ours.
+    ControlResponse(ControlResponse),
+    /// A request of ours that needs no answer any more.
+    ControlCancelRequest(ControlCancelRequest),
 }
 
 /// A message of type `system`, told apart by `subtype`.
@@ -47,20 +60,29 @@ pub struct Init {
     pub cwd: String,
     /// Names of the tools offered to the model.
     pub tools: Vec<String>,
-    /// MCP servers; none yet.
-    pub mcp_servers: Vec<Value>,
+    /// MCP servers.
+    pub mcp_servers: Vec<McpServer>,
     /// The model's name.
     pub model: String,
     /// `plan`, `default`, `auto-edit`, `auto` or `yolo`.
     pub permission_mode: &'static str,
-    /// Slash commands that can be sent as prompts; none yet.
-    pub slash_commands: Vec<String>,
+    /// Slash commands that can be sent as prompts.
+    pub slash_commands: Vec<&'static str>,
     /// The version of Qwen Code whose format this is.
     pub qwen_code_version: &'static str,
     /// Sub-agents; none yet.
     pub agents: Vec<String>,
     /// The version of onrecord (our addition).
     pub onrecord_version: &'static str,
+}
+
+/// An MCP server.
+#[derive(Debug, Clone, Serialize)]
+pub struct McpServer {
+    /// Its name.
+    pub name: String,
+    /// `connected` or `disconnected`.
+    pub status: &'static str,
 }
 
 /// A `system` message with a `data` object.
@@ -84,8 +106,85 @@ pub struct SystemData {
 pub enum Data {
     /// `session_recording_degraded` (R12).
     Degraded(Degraded),
-    /// Payloads without a shape of their own.
-    Other(Value),
+    /// `session_start`: the first line of a second output.
+    SessionStart(SessionStart),
+    /// `session_end`: the last line of a second output.
+    SessionEnd(SessionEnd),
+    /// `session_changed`: the process goes on in another session (our addition).
+    SessionChanged(SessionChanged),
+    /// `invalid_input`: a line that was sent to us is none of the protocol (our addition).
+    InvalidInput(InvalidInputData),
+    /// `retry`: a model call is tried again.
+    Retry(Retry),
+    /// `warning`; and `output_given_up`, the last line of a second output whose reader was too slow
+    /// (our additions).
+    Warning(Warning),
+}
+
+/// Payload of `session_start`.
+#[derive(Debug, Clone, Serialize)]
+pub struct SessionStart {
+    /// The session.
+    pub session_id: String,
+    /// The project root.
+    pub cwd: String,
+    /// Always 2.
+    pub protocol_version: u32,
+    /// The version of Qwen Code whose format this is.
+    pub version: &'static str,
+    /// Types of messages that may follow.
+    pub supported_events: &'static [&'static str],
+    /// The version of onrecord (our addition).
+    pub onrecord_version: &'static str,
+}
+
+/// Payload of `session_end`.
+#[derive(Debug, Clone, Serialize)]
+pub struct SessionEnd {
+    /// The session of now, which need not be that of `session_start`.
+    pub session_id: String,
+    /// The level of its record as the output ends (our addition).
+    pub recording: RecordingReport,
+}
+
+/// Payload of `session_changed`.
+#[derive(Debug, Clone, Serialize)]
+pub struct SessionChanged {
+    /// The session that begins.
+    pub session_id: String,
+    /// The session that ended.
+    pub previous_session_id: String,
+    /// The level of its record as it was left.
+    pub previous_recording: RecordingReport,
+}
+
+/// Payload of `invalid_input`.
+#[derive(Debug, Clone, Serialize)]
+pub struct InvalidInputData {
+    /// What is wrong.
+    pub reason: InvalidReason,
+    /// The same for a person, with the mend.
+    pub message: String,
+    /// The line, counted from 1.
+    pub line: u64,
+}
+
+/// Payload of `retry`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Retry {
+    /// The try that failed, from 1.
+    pub attempt: u32,
+    /// The wait before the next.
+    pub delay_ms: u64,
+    /// What went wrong.
+    pub message: String,
+}
+
+/// Payload of `warning` and `output_given_up`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Warning {
+    /// What a person reads.
+    pub message: String,
 }
 
 /// Payload of `session_recording_degraded` (R12).
@@ -351,4 +450,8 @@ pub struct Denial {
 pub struct ResultError {
     /// What a person reads.
     pub message: String,
+    /// `recording_required` where the turn was refused because its record is lost (B6); else absent
+    /// (our addition).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<&'static str>,
 }

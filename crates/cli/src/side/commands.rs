@@ -1,0 +1,226 @@
+//! Commands of a second program, which it adds to a file.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use agent::feed::Feed;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+use wire::{
+    limits::{COMMAND_FILE_NAP, INPUT_LINE_BYTES_MAX},
+    stream_json::{
+        Message,
+        control::{ControlResponse, Response},
+        input::{InvalidInput, InvalidReason},
+    },
+};
+
+use crate::{
+    output::{line, messages::Messages},
+    prompts::{WeakSender, Work},
+    questions::{Questions, Reply},
+};
+
+/// One command.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Command {
+    /// A prompt.
+    Submit { text: String },
+    /// The answer to a permission request.
+    ConfirmationResponse { request_id: String, allowed: bool },
+    /// What we do not know is left alone.
+    #[serde(other)]
+    Unknown,
+}
+
+/// What is needed to follow a file of commands.
+#[derive(Debug)]
+pub(crate) struct Commands {
+    pub(crate) path: PathBuf,
+    pub(crate) prompts: WeakSender,
+    pub(crate) questions: Questions,
+    /// The second output, which is told of what is wrong.
+    pub(crate) beside: Option<Feed>,
+    pub(crate) session_id: String,
+}
+
+/// Follows the file until `end` fires. Only what is added from now on counts.
+pub(crate) async fn follow(commands: Commands, mut tail: Tail, end: CancellationToken) {
+    let mut number = 0;
+    loop {
+        tokio::select! {
+            () = end.cancelled() => return,
+            () = tokio::time::sleep(COMMAND_FILE_NAP) => {}
+        }
+        for bytes in tail.added(&commands.path) {
+            number += 1;
+            if let Err(error) = commands.obey(&bytes) {
+                commands.complain(&error, number);
+            }
+        }
+    }
+}
+
+impl Commands {
+    fn obey(&self, bytes: &[u8]) -> Result<(), InvalidInput> {
+        let bytes = bytes.trim_ascii();
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        match serde_json::from_slice(bytes) {
+            Ok(Command::Submit { text }) if text.trim().is_empty() => Ok(()),
+            Ok(Command::Submit { text }) => self.submit(text),
+            Ok(Command::ConfirmationResponse {
+                request_id,
+                allowed,
+            }) => {
+                if !self.questions.answer(&request_id, Reply::Beside(allowed)) {
+                    self.tell(&Message::ControlResponse(ControlResponse {
+                        response: Response::Error {
+                            request_id,
+                            error:
+                                "unknown request_id (already resolved, cancelled, or never issued)"
+                                    .to_owned(),
+                        },
+                    }));
+                }
+                Ok(())
+            }
+            Ok(Command::Unknown) => Ok(()),
+            Err(error) => Err(invalid(
+                InvalidReason::NotJson,
+                format!(
+                    "the line is no command ({error}); send `submit` with `text`, or `confirmation_response` with `request_id` and `allowed`"
+                ),
+            )),
+        }
+    }
+
+    fn submit(&self, text: String) -> Result<(), InvalidInput> {
+        let full = || {
+            invalid(
+                InvalidReason::TooManyPrompts,
+                "the prompt was not taken: too many wait, or the run is over",
+            )
+        };
+        let prompts = self.prompts.upgrade().ok_or_else(full)?;
+        prompts.send(Work::Prompt(text)).map_err(|_full| full())
+    }
+
+    fn complain(&self, error: &InvalidInput, number: u64) {
+        self.tell(&Messages::invalid_input(&self.session_id, error, number));
+    }
+
+    fn tell(&self, message: &Message) {
+        if let Some(beside) = &self.beside {
+            beside.offer_line(line(message));
+        }
+    }
+}
+
+fn invalid(reason: InvalidReason, message: impl Into<String>) -> InvalidInput {
+    InvalidInput {
+        reason,
+        message: message.into(),
+        request_id: None,
+    }
+}
+
+/// The end of a file that grows: gives the whole lines that were added since the last look.
+///
+/// A file that was replaced, or that is shorter than it was or begins otherwise, is read from its
+/// beginning.
+#[derive(Debug, Default)]
+pub(crate) struct Tail {
+    /// Device and inode.
+    file: Option<(u64, u64)>,
+    /// How far it is read.
+    n_read: u64,
+    /// The bytes before that, as far as they are kept.
+    before: Vec<u8>,
+    /// A line whose end has not come.
+    part: Vec<u8>,
+}
+
+/// Bytes before the place that is read to, by which a rewritten file is known.
+const BEFORE_BYTES: usize = 1 << 10;
+
+/// Bytes read at one look; the rest is read at the next.
+const LOOK_BYTES_MAX: u64 = 1 << 20;
+
+impl Tail {
+    /// Begins at the end that the file has now.
+    pub(crate) fn from_end_of(path: &Path) -> Self {
+        let mut tail = Self::default();
+        // Dropped: a file that is not there yet is read from its beginning once it is.
+        _ = tail.skip_to_end(path);
+        tail
+    }
+
+    fn skip_to_end(&mut self, path: &Path) -> io::Result<()> {
+        let mut file = open(path)?;
+        let metadata = file.metadata()?;
+        self.file = Some((metadata.dev(), metadata.ino()));
+        self.n_read = metadata.len();
+        self.before = read_before(&mut file, self.n_read)?;
+        Ok(())
+    }
+
+    /// The lines that were added. A file that cannot be read has none.
+    fn added(&mut self, path: &Path) -> Vec<Vec<u8>> {
+        self.look(path).unwrap_or_default()
+    }
+
+    fn look(&mut self, path: &Path) -> io::Result<Vec<Vec<u8>>> {
+        let mut file = open(path)?;
+        let metadata = file.metadata()?;
+        let identity = (metadata.dev(), metadata.ino());
+        let is_same = self.file == Some(identity)
+            && metadata.len() >= self.n_read
+            && read_before(&mut file, self.n_read)? == self.before;
+        if !is_same {
+            *self = Self {
+                file: Some(identity),
+                ..Self::default()
+            };
+        }
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(self.n_read))?;
+        let n_new = file.take(LOOK_BYTES_MAX).read_to_end(&mut bytes)?;
+        self.n_read += u64::try_from(n_new).unwrap_or(0);
+        self.before.extend_from_slice(&bytes);
+        let n_old = self.before.len().saturating_sub(BEFORE_BYTES);
+        self.before.drain(..n_old);
+        let mut lines = Vec::new();
+        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
+            if self.part.len() + piece.len() <= INPUT_LINE_BYTES_MAX {
+                self.part.extend_from_slice(piece);
+            }
+            if piece.ends_with(b"\n") {
+                lines.push(std::mem::take(&mut self.part));
+            }
+        }
+        Ok(lines)
+    }
+}
+
+/// A FIFO or a device would block, so only a regular file is read.
+fn open(path: &Path) -> io::Result<File> {
+    if !path.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    File::open(path)
+}
+
+fn read_before(file: &mut File, end: u64) -> io::Result<Vec<u8>> {
+    let begin = end.saturating_sub(BEFORE_BYTES as u64);
+    file.seek(SeekFrom::Start(begin))?;
+    let mut bytes = Vec::new();
+    file.take(end - begin).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -11,8 +11,9 @@ use crate::{export::grouped, workspace::Workspace};
 const PAGE: &str = "docs/performance.md";
 
 /// Crate and benchmark, in the order of the table.
-const BENCHES: [[&str; 2]; 3] = [
+const BENCHES: [[&str; 2]; 4] = [
     ["cli", "process"],
+    ["cli", "stream"],
     ["transcript", "record"],
     ["transcript", "read"],
 ];

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -79,6 +79,8 @@ struct Inner {
     recorder: watch::Sender<Option<Recorder>>,
     /// Recorders of earlier sessions that may still have something to write; the others are let go.
     retired: Mutex<Vec<Recorder>>,
+    /// Part of an earlier session is not saved and never will be.
+    lost_earlier: AtomicBool,
 }
 
 impl Config {
@@ -91,6 +93,7 @@ impl Config {
                 subscriptions: Arc::default(),
                 recorder: watch::Sender::new(None),
                 retired: Mutex::default(),
+                lost_earlier: AtomicBool::new(false),
             }),
         }
     }
@@ -137,12 +140,26 @@ impl Config {
             move |failure| subscriptions.deliver(failure),
         );
         if let Some(previous) = self.inner.recorder.send_replace(Some(recorder)) {
-            let mut retired = self.retired();
-            retired.retain(|recorder| recorder.report().state == RecordingState::Pending);
             // Dropped: who waits for the end of it, asks again.
             _ = previous.close();
+            let mut retired = self.retired();
             retired.push(previous);
+            retired.retain(|recorder| match recorder.report().state {
+                RecordingState::Pending => true,
+                RecordingState::Saved | RecordingState::Off => false,
+                RecordingState::NeverStarted | RecordingState::Degraded => {
+                    self.inner.lost_earlier.store(true, Ordering::Release);
+                    false
+                }
+            });
         }
+    }
+
+    /// Whether part of a session before the current one is not saved; complete after
+    /// [`Config::shutdown`].
+    #[must_use]
+    pub fn lost_earlier(&self) -> bool {
+        self.inner.lost_earlier.load(Ordering::Acquire)
     }
 
     fn retired(&self) -> MutexGuard<'_, Vec<Recorder>> {
@@ -207,12 +224,18 @@ impl Config {
                 _ = current.await;
                 closed = true;
             }
-            for recorder in retired {
+            for recorder in &retired {
                 // Dropped: as above.
                 _ = recorder.close().await;
             }
         })
         .await;
+        if retired
+            .iter()
+            .any(|recorder| recorder.report().state != RecordingState::Saved)
+        {
+            self.inner.lost_earlier.store(true, Ordering::Release);
+        }
         let mut report = self.recording();
         if !closed && report.state == RecordingState::Saved {
             // Nobody has confirmed it (R27).

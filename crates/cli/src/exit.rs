@@ -57,17 +57,21 @@ impl Exit {
 
     /// In a strict run a lost record replaces success, and nothing else (B6).
     // Invariant 4: nowhere else does a record decide how the process ends.
-    pub(crate) fn with_required_record(self, record: &RecordingReport) -> Self {
-        let lost = matches!(
-            record.state,
-            RecordingState::Degraded | RecordingState::NeverStarted | RecordingState::Pending
-        );
-        if lost && self == Self::Success {
+    pub(crate) fn with_lost_record(self) -> Self {
+        if self == Self::Success {
             Self::RecordingLost
         } else {
             self
         }
     }
+}
+
+/// Whether part of a record counts as lost once nothing more can change it (B6).
+pub(crate) fn is_lost(record: &RecordingReport) -> bool {
+    matches!(
+        record.state,
+        RecordingState::Degraded | RecordingState::NeverStarted | RecordingState::Pending
+    )
 }
 
 impl From<Exit> for ExitCode {

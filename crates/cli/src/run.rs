@@ -23,7 +23,7 @@ use crate::{
     args::{OutputFormat, RunArgs},
     conversation::{Conversation, find_conversation},
     drive::{Drive, Hosted},
-    exit::Exit,
+    exit::{Exit, is_lost},
     host::{self, Board, Control, Host, mcp::Servers},
     interrupt::Interrupt,
     output::{Output, Told},
@@ -142,12 +142,13 @@ async fn turns(
         (record, outputs.end_main().await)
     };
     outputs.end_beside(&record).await;
+    let lost = required && (is_lost(&record) || config.lost_earlier());
     // A run that was refused for its record has said so as its result.
     if !matches!(outcome, Some(Outcome::RecordingRequired)) {
-        last_words(&record, format, told, required);
+        last_words(&record, format, told, lost);
     }
     if told.reader_gone && ending.exit().is_none() {
-        return Ok(strict(Exit::Success, required, &record));
+        return Ok(strict(Exit::Success, lost));
     }
     if told.unwritable {
         stdio::say("onrecord: standard output could not be written; the session holds the answer.");
@@ -163,7 +164,7 @@ async fn turns(
     } else {
         exit
     };
-    Ok(strict(exit, required, &record))
+    Ok(strict(exit, lost))
 }
 
 /// What records name as the program that wrote them.
@@ -171,12 +172,9 @@ pub(crate) fn version() -> String {
     format!("onrecord/{}", env!("CARGO_PKG_VERSION"))
 }
 
-fn strict(exit: Exit, required: bool, record: &RecordingReport) -> Exit {
-    if required {
-        exit.with_required_record(record)
-    } else {
-        exit
-    }
+/// The exit of a run whose record is required and `lost`.
+fn strict(exit: Exit, lost: bool) -> Exit {
+    if lost { exit.with_lost_record() } else { exit }
 }
 
 fn no_thread(error: io::Error) -> Refusal {
@@ -374,7 +372,7 @@ fn begin(
 }
 
 /// What is said of the record once nothing more can change it (R13, B1, B6).
-fn last_words(record: &RecordingReport, format: OutputFormat, told: Told, required: bool) {
+fn last_words(record: &RecordingReport, format: OutputFormat, told: Told, lost: bool) {
     let line = match record.state {
         RecordingState::Degraded if !told.degraded => Some(words::FAILED_SINCE_LINE),
         RecordingState::Pending => Some(words::NOT_CONFIRMED_LINE),
@@ -389,7 +387,7 @@ fn last_words(record: &RecordingReport, format: OutputFormat, told: Told, requir
     if let Some(line) = line {
         stdio::say(line);
     }
-    if required && Exit::Success.with_required_record(record) == Exit::RecordingLost {
+    if lost {
         stdio::say(words::REQUIRED_BUT_LOST_LINE);
     }
 }

@@ -8,7 +8,10 @@ use std::{
 
 use wire::limits::{STDIN_FIRST_BYTE_WAIT_MAX, STDIN_PROMPT_BYTES_MAX};
 
-use crate::{resolve::Refusal, stdio};
+use crate::{
+    resolve::Refusal,
+    stdio::{self, Patient},
+};
 
 /// The prompt of the run: what is piped comes before what was typed.
 pub(crate) fn prompt_with_piped(typed: Option<String>) -> Result<String, Refusal> {
@@ -37,7 +40,7 @@ fn read(has_typed: bool) -> Result<String, Refusal> {
     let reading = thread::Builder::new()
         .name("stdin".to_owned())
         .spawn(move || {
-            let mut input = io::stdin().lock();
+            let mut input = Patient(io::stdin());
             let mut byte = [0];
             let started = input.read(&mut byte);
             // Dropped: nobody listens any more where the first byte came too late.

@@ -1,12 +1,14 @@
 //! Standard input as lines, each of bounded size.
 
 use std::{
-    io::{self, BufRead},
+    io::{self, BufRead, BufReader},
     thread,
 };
 
 use tokio::sync::mpsc;
 use wire::limits::INPUT_LINE_BYTES_MAX;
+
+use crate::stdio::Patient;
 
 /// One line, without its line feed.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,6 +22,9 @@ pub(crate) enum Line {
 /// Lines that wait to be understood; beyond it the program that writes them waits.
 const LINES_WAITING_MAX: usize = 16;
 
+/// Bytes of one read; a pipe holds as much.
+const INPUT_BUFFER_BYTES: usize = 64 << 10;
+
 /// Reads standard input on a thread of its own, which no state of the program can hold.
 ///
 /// # Errors
@@ -29,7 +34,7 @@ pub(crate) fn lines() -> io::Result<mpsc::Receiver<Line>> {
     thread::Builder::new()
         .name("stdin".to_owned())
         .spawn(move || {
-            let mut input = io::stdin().lock();
+            let mut input = BufReader::with_capacity(INPUT_BUFFER_BYTES, Patient(io::stdin()));
             // An input that cannot be read any more has ended.
             while let Ok(Some(line)) = next_line(&mut input, INPUT_LINE_BYTES_MAX) {
                 if to.blocking_send(line).is_err() {

@@ -56,7 +56,7 @@ impl Output {
             OutputFormat::Json => Self::Json(Json::new(session_id, one_shot)),
             OutputFormat::StreamJson => Self::StreamJson(Box::new(StreamJson::new(
                 Messages::streamed(session_id, partial),
-                Box::new(stdio::Stdout),
+                Box::new(stdio::Patient(io::stdout())),
                 one_shot,
             ))),
         }

@@ -9,7 +9,7 @@ use std::{
 
 use filedescriptor::FileDescriptor;
 
-use crate::resolve::SideOutput;
+use crate::{resolve::SideOutput, stdio::Patient};
 
 /// An open channel.
 pub(crate) type Channel = Box<dyn Write + Send>;
@@ -45,7 +45,7 @@ fn descriptor(number: i32) -> Result<Channel, String> {
     if !writable {
         return Err(format!("--json-fd {number} is not open for writing"));
     }
-    Ok(Box::new(file))
+    Ok(Box::new(Patient(file)))
 }
 
 /// A file is appended to, so that nothing that it holds is overwritten. A FIFO is opened for reading as
@@ -71,7 +71,7 @@ fn file(path: &Path) -> Result<Channel, String> {
             path,
         ),
     };
-    Ok(Box::new(file.map_err(reason)?))
+    Ok(Box::new(Patient(file.map_err(reason)?)))
 }
 
 #[expect(

@@ -280,7 +280,10 @@ impl FeedReader {
         while !queue.introduced
             && let Some(step) = queue.steps.pop_front()
         {
-            queue.introduced = matches!(step, Delivery::Event(_));
+            queue.introduced = matches!(
+                step,
+                Delivery::Event(Event::SessionStarted(_) | Event::TurnStarted { .. })
+            );
             batch.push(step);
         }
         if queue.introduced || queue.closed {

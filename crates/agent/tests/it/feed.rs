@@ -4,13 +4,23 @@
     reason = "set-up of tests in a folder of their own may panic and write"
 )]
 
-use std::{thread, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 use agent::{
-    event::Event,
-    feed::{Delivery, feed},
+    approval::Mode,
+    event::{Event, SessionInfo},
+    feed::{Delivery, feed, feed_beside},
 };
-use wire::limits::OUTPUT_QUEUE_EVENTS_MAX;
+use wire::limits::{
+    OUTPUT_QUEUE_EVENTS_MAX, SIDE_OUTPUT_QUEUE_BYTES_MAX, SIDE_OUTPUT_QUEUE_EVENTS_MAX,
+};
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
@@ -75,13 +85,16 @@ fn a_reader_that_went_away_holds_nobody() {
 /// R12: a client learns of its session before it learns that its record failed; then the news
 /// overtakes what is queued.
 #[test]
-fn a_failure_overtakes_every_event_but_the_first() {
+fn a_failure_overtakes_every_event_once_the_session_is_introduced() {
     let (events, mut reader) = feed();
     events.degraded(failure());
     runtime().block_on(async {
-        for n in 0..3 {
-            events.send(text(n)).await;
-        }
+        events.send_line("an answer".into()).await;
+        events
+            .send(Event::Warning("before the turn".to_owned()))
+            .await;
+        events.send(started()).await;
+        events.send(text(0)).await;
     });
     let mut batch = Vec::new();
     assert!(reader.next_batch(&mut batch));
@@ -89,7 +102,60 @@ fn a_failure_overtakes_every_event_but_the_first() {
         .iter()
         .map(|delivery| matches!(delivery, Delivery::Degraded(_)))
         .collect();
-    assert_eq!(places, [false, true, false, false]);
+    assert_eq!(places, [false, false, false, true, false]);
+}
+
+fn started() -> Event {
+    Event::TurnStarted {
+        info: Arc::new(SessionInfo {
+            session_id: "s".to_owned(),
+            cwd: "/".to_owned(),
+            tools: Vec::new(),
+            mcp_servers: Vec::new(),
+            model: "m".to_owned(),
+            mode: Mode::Default,
+        }),
+        prompt: None,
+    }
+}
+
+/// An output beside the main one holds nobody up: where it is not read, it is given up, which is said
+/// once, and receives what was queued.
+#[test]
+fn an_output_beside_the_main_one_is_given_up_instead_of_waited_for() {
+    let n_told = Arc::new(AtomicUsize::new(0));
+    let told = Arc::clone(&n_told);
+    let (events, mut reader) = feed_beside(move || {
+        told.fetch_add(1, Ordering::Relaxed);
+    });
+    runtime().block_on(async {
+        for n in 0..SIDE_OUTPUT_QUEUE_EVENTS_MAX + 10 {
+            events.send(text(n)).await;
+        }
+    });
+    events.degraded(failure());
+    assert_eq!(n_told.load(Ordering::Relaxed), 1);
+    let (mut batch, mut n_received) = (Vec::new(), 0);
+    while reader.next_batch(&mut batch) {
+        n_received += batch.drain(..).count();
+    }
+    assert_eq!(n_received, SIDE_OUTPUT_QUEUE_EVENTS_MAX);
+    assert!(reader.is_given_up());
+}
+
+#[test]
+fn an_output_beside_the_main_one_is_given_up_by_its_bytes_too() {
+    let (events, mut reader) = feed_beside(|| {});
+    let text = "x".repeat(1 << 20);
+    runtime().block_on(async {
+        for _ in 0..2 * (SIDE_OUTPUT_QUEUE_BYTES_MAX >> 20) {
+            events.send(Event::Text(text.clone())).await;
+        }
+    });
+    let mut batch = Vec::new();
+    assert!(reader.next_batch(&mut batch));
+    assert_eq!(batch.len(), SIDE_OUTPUT_QUEUE_BYTES_MAX >> 20);
+    assert!(reader.is_given_up());
 }
 
 fn failure() -> transcript::recorder::RecordingFailure {

@@ -9,6 +9,7 @@ mod faults;
 mod peers;
 mod record;
 mod run;
+mod sdk;
 mod sessions;
 mod signals;
 mod usage;

@@ -115,3 +115,15 @@ pub trait Approver: Send + Sync + std::fmt::Debug {
     /// Asks about one call. Dropping the future withdraws the question.
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Decision>;
 }
+
+/// Somebody who has a last word on every call, after it was approved and before it runs.
+pub trait Guard: Send + Sync + std::fmt::Debug {
+    /// Asks about one call with the arguments that it would run with.
+    ///
+    /// An error keeps it from running; its words are told to the model.
+    fn prepare<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        args: &'a RawValue,
+    ) -> BoxFuture<'a, Result<(), String>>;
+}

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use transcript::{
     disk::Disk,
     local_log::LocalLog,
+    record::Title,
     recorder::{Bounds, Options, Recorder, RecordingFailure, Start},
 };
 use wire::recording::{RecordingReport, RecordingState};
@@ -187,6 +188,37 @@ impl Config {
                 last_record_uuid: None,
             },
         }
+    }
+
+    /// Waits at most `wait` until everything accepted so far is on disk.
+    ///
+    /// # Errors
+    /// It is not: the level of the record says why.
+    pub async fn flush(&self, wait: Duration) -> Result<(), RecordingReport> {
+        let Some(recorder) = self.recorder() else {
+            return Ok(());
+        };
+        match tokio::time::timeout(wait, recorder.flush()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(recorder.report()),
+            Err(_) => {
+                let mut report = recorder.report();
+                if report.state == RecordingState::Saved {
+                    // Nobody has confirmed it (R27).
+                    report.state = RecordingState::Pending;
+                }
+                Err(report)
+            }
+        }
+    }
+
+    /// Names the session. Answers whether the name is on disk (R27), after at most `wait`.
+    pub async fn rename(&self, title: Title, wait: Duration) -> bool {
+        let Some(recorder) = self.recorder() else {
+            return false;
+        };
+        let renamed = tokio::time::timeout(wait, recorder.rename(title)).await;
+        matches!(renamed, Ok(Ok(())))
     }
 
     /// The word of [`Config::recording`].

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::BoxFuture;
+
 use wire::recording::RecordingReport;
 
 use crate::{
@@ -10,6 +12,16 @@ use crate::{
     model::ModelError,
     tool::Display,
 };
+
+/// Somebody who is told of a session's events, in their order.
+pub trait Subscriber: Send + Sync + std::fmt::Debug {
+    /// Takes an event. What is answered is to be awaited before the next one; `None` where there is
+    /// nothing to wait for.
+    fn take(&self, event: &Event) -> Option<BoxFuture<'static, ()>>;
+
+    /// Takes an event where there is room, else forgets it; for what is said again later.
+    fn offer(&self, event: &Event);
+}
 
 /// One step of a session.
 #[derive(Debug, Clone)]
@@ -47,6 +59,8 @@ pub enum Event {
         /// What went wrong.
         error: ModelError,
     },
+    /// A tool call that may run begins to run.
+    ToolStarted(ToolCall),
     /// A running tool says something.
     ToolProgress {
         /// The call's id.

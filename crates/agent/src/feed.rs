@@ -10,13 +10,17 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
+use futures_util::{FutureExt, future::BoxFuture};
 use tokio::sync::Notify;
 use transcript::recorder::RecordingFailure;
 use wire::limits::{
     OUTPUT_QUEUE_EVENTS_MAX, SIDE_OUTPUT_QUEUE_BYTES_MAX, SIDE_OUTPUT_QUEUE_EVENTS_MAX,
 };
 
-use crate::{event::Event, message::Block};
+use crate::{
+    event::{Event, Subscriber},
+    message::Block,
+};
 
 /// What an output receives.
 #[derive(Debug)]
@@ -191,6 +195,7 @@ fn bytes_of(step: &Delivery) -> usize {
         Delivery::Event(Event::TurnEnded(summary)) => summary.answer.len(),
         Delivery::Event(
             Event::SessionStarted(_)
+            | Event::ToolStarted(_)
             | Event::ModelStarted
             | Event::Retrying { .. }
             | Event::SessionChanged(_)
@@ -253,6 +258,22 @@ impl Feed {
         self.shared.lock().closed = true;
         self.shared.arrival.notify_one();
         self.shared.room.notify_waiters();
+    }
+}
+
+impl Subscriber for Feed {
+    fn take(&self, event: &Event) -> Option<BoxFuture<'static, ()>> {
+        let mut step = Some(Delivery::Event(event.clone()));
+        if self.shared.try_queue(&mut step) {
+            return None;
+        }
+        let shared = Arc::clone(&self.shared);
+        let step = step?;
+        Some(async move { shared.send(step).await }.boxed())
+    }
+
+    fn offer(&self, event: &Event) {
+        self.offer_step(Delivery::Event(event.clone()));
     }
 }
 

@@ -109,7 +109,8 @@ fn push(content: Content, messages: &mut Vec<Message>) {
     }
 }
 
-fn block(part: Part) -> Option<Block> {
+/// A block of a model response.
+pub(crate) fn block(part: Part) -> Option<Block> {
     if let Some(call) = part.function_call {
         return Some(Block::Call(ToolCall {
             id: call.id.unwrap_or_default(),

@@ -14,11 +14,10 @@ use wire::{
 };
 
 use crate::{
-    approval::Approver,
+    approval::{Approver, Guard},
     config::{Config, RecordedSession},
     controls::Controls,
-    event::{Event, McpServer, SessionChange, SessionInfo, Stats, ToolStats},
-    feed::Feed,
+    event::{Event, McpServer, SessionChange, SessionInfo, Stats, Subscriber, ToolStats},
     from_record, git,
     message::{Message, ToolCall, Usage},
     model::ToolSpec,
@@ -46,6 +45,8 @@ pub struct SessionParts {
     pub allowed_tools: Vec<String>,
     /// Who is asked; `None` where nobody can be.
     pub approver: Option<Arc<dyn Approver>>,
+    /// Who has the last word on every call; `None` where nobody wants it.
+    pub guard: Option<Arc<dyn Guard>>,
     /// Bounds of each turn.
     pub limits: TurnLimits,
 }
@@ -81,7 +82,7 @@ pub struct Session {
     /// What the model sees of the tools, made once for each set of them.
     pub(crate) specs: Arc<[ToolSpec]>,
     mcp_servers: Vec<McpServer>,
-    feeds: Vec<Feed>,
+    subscribers: Vec<Arc<dyn Subscriber>>,
 }
 
 /// Where a conversation was left.
@@ -129,7 +130,7 @@ impl Session {
             denials: Vec::new(),
             stats: Stats::default(),
             mcp_servers: Vec::new(),
-            feeds: Vec::new(),
+            subscribers: Vec::new(),
         }
     }
 
@@ -171,8 +172,8 @@ impl Session {
     }
 
     /// Adds an output; it receives every event from now on.
-    pub fn subscribe(&mut self, feed: Feed) {
-        self.feeds.push(feed);
+    pub fn subscribe(&mut self, subscriber: impl Subscriber + 'static) {
+        self.subscribers.push(Arc::new(subscriber));
     }
 
     /// The session's id.
@@ -199,22 +200,25 @@ impl Session {
     }
 
     pub(crate) async fn publish(&self, event: Event) {
-        for feed in &self.feeds {
-            feed.send(event.clone()).await;
+        for subscriber in &self.subscribers {
+            if let Some(taken) = subscriber.take(&event) {
+                taken.await;
+            }
         }
     }
 
     /// Takes a running call's text to every output that has room for it; what a call said while it
     /// ran is a view, its result says it again.
     pub(crate) fn progress_of(&self, call: &ToolCall) -> Arc<dyn Fn(String) + Send + Sync> {
-        let feeds = self.feeds.clone();
+        let subscribers = self.subscribers.clone();
         let call_id = call.id.clone();
         Arc::new(move |text| {
-            for feed in &feeds {
-                feed.offer(Event::ToolProgress {
-                    call_id: call_id.clone(),
-                    text: text.clone(),
-                });
+            let progress = Event::ToolProgress {
+                call_id: call_id.clone(),
+                text,
+            };
+            for subscriber in &subscribers {
+                subscriber.offer(&progress);
             }
         })
     }

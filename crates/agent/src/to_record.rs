@@ -110,6 +110,7 @@ fn raw(display: &Display) -> Box<RawValue> {
         Display::Diff {
             path,
             diff,
+            texts: _,
             n_added,
             n_removed,
         } => json!({

@@ -353,6 +353,16 @@ impl Session {
             progress: self.progress_of(call),
         };
         let args = changed.as_deref().unwrap_or(&call.args);
+        if let Some(guard) = &self.parts.guard {
+            let prepared = tokio::select! {
+                prepared = guard.prepare(call, args) => prepared,
+                () = token.cancelled() => return cancelled("The turn was cancelled."),
+            };
+            if let Err(reason) = prepared {
+                return denied(&reason);
+            }
+        }
+        self.publish(Event::ToolStarted(call.clone())).await;
         let mut ended = match tool.run(args.get(), &context).await {
             Ok(output) => Ended {
                 display: output.display,

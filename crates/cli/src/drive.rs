@@ -2,6 +2,7 @@
 
 use agent::{
     event::{Outcome, TurnSummary},
+    interrupt::Interrupt,
     session::{Session, Settle},
     tool::Tool,
 };
@@ -12,7 +13,6 @@ use uuid::Uuid;
 
 use crate::{
     host::{Board, mcp::Servers},
-    interrupt::Interrupt,
     prompts::{Prompts, Work},
     slash::Slash,
 };

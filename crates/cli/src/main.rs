@@ -10,7 +10,6 @@ mod conversation;
 mod drive;
 mod exit;
 mod host;
-mod interrupt;
 mod output;
 mod permissions;
 mod place;

@@ -8,6 +8,7 @@ use agent::{
     controls::Controls,
     event::{Event, Outcome},
     feed::{Feed, feed, feed_beside},
+    interrupt::Interrupt,
     session::{Session, SessionParts, Settle},
 };
 use tokio::sync::oneshot;
@@ -25,7 +26,6 @@ use crate::{
     drive::{Drive, Hosted},
     exit::{Exit, is_lost},
     host::{self, Board, Control, Host, mcp::Servers},
-    interrupt::Interrupt,
     output::{Output, Told},
     permissions::Permissions,
     place::Place,
@@ -363,6 +363,7 @@ fn begin(
         system_prompt: plan.system_prompt,
         allowed_tools: plan.allowed_tools,
         approver,
+        guard: None,
         limits: plan.limits,
     };
     match conversation.stored {

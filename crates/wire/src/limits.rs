@@ -113,6 +113,10 @@ pub const TOOL_RESULT_BYTES_MAX: usize = 128 << 10;
 /// Bytes of a diff that a person is shown; the middle is dropped.
 pub const TOOL_DIFF_BYTES_MAX: usize = 64 << 10;
 
+/// Bytes of the texts before and after a change, together, that go with its diff to clients that paint
+/// one themselves.
+pub const TOOL_DIFF_TEXTS_BYTES_MAX: usize = 1 << 20;
+
 /// Time after which a diff is made coarser instead of exact.
 pub const TOOL_DIFF_TIME_MAX: Duration = Duration::from_millis(500);
 

@@ -86,6 +86,7 @@ impl Tool for Edit {
         Ok(Preview::Edit {
             path: plan.place,
             diff: plan.diff.text,
+            texts: plan.diff.texts,
         })
     }
 
@@ -277,6 +278,7 @@ impl Plan {
         let display = Display::Diff {
             path: place,
             diff: diff.text,
+            texts: diff.texts,
             n_added,
             n_removed,
         };

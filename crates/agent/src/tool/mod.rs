@@ -113,6 +113,8 @@ pub enum Preview {
         path: PathBuf,
         /// Unified diff.
         diff: String,
+        /// Both texts, where they are texts and not very long.
+        texts: Option<Arc<Texts>>,
     },
     /// A command.
     Command {
@@ -123,6 +125,15 @@ pub enum Preview {
     },
     /// A call of somebody else's tool; one line.
     Call(String),
+}
+
+/// What a file holds before and after a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Texts {
+    /// Before; `None` where there was no file.
+    pub old: Option<String>,
+    /// After.
+    pub new: String,
 }
 
 /// What a call gave.
@@ -145,6 +156,8 @@ pub enum Display {
         path: PathBuf,
         /// Unified diff.
         diff: String,
+        /// Both texts, where they are texts and not very long.
+        texts: Option<Arc<Texts>>,
         /// Lines added.
         n_added: u64,
         /// Lines removed.

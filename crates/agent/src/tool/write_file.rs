@@ -71,6 +71,7 @@ impl Tool for WriteFile {
         Ok(Preview::Edit {
             path: plan.place,
             diff: plan.diff.text,
+            texts: plan.diff.texts,
         })
     }
 
@@ -150,6 +151,7 @@ impl Plan {
         let display = Display::Diff {
             path: place,
             diff: diff.text,
+            texts: diff.texts,
             n_added,
             n_removed,
         };

@@ -161,6 +161,7 @@ impl World {
             system_prompt: "be brief".into(),
             allowed_tools: self.allowed_tools.clone(),
             approver: self.approver.clone(),
+            guard: None,
             limits: self.limits,
         }
     }

@@ -10,6 +10,7 @@ use agent::{
     controls::Controls,
     event::{Stats, TurnSummary},
     feed::Feed,
+    interrupt::Interrupt,
     message::Usage,
     model::{Effort, ToolSpec},
     session::{Interruption, Session},
@@ -22,7 +23,6 @@ use wire::stream_json::control::{
 
 use super::mcp::Servers;
 use crate::{
-    interrupt::Interrupt,
     prompts::{Sender, Work},
     resolve::Models,
     slash,

@@ -201,7 +201,7 @@ impl Messages {
                 },
                 emit,
             ),
-            Event::ToolProgress { .. } => {}
+            Event::ToolStarted(_) | Event::ToolProgress { .. } => {}
             Event::ToolEnded {
                 call, text, status, ..
             } => {

@@ -52,6 +52,7 @@ impl Text {
             | Event::Text(_)
             | Event::Thought(_)
             | Event::ModelEnded { .. }
+            | Event::ToolStarted(_)
             | Event::ToolProgress { .. }
             | Event::ToolEnded { .. } => {}
         }

@@ -23,6 +23,7 @@ async fn a_new_file_comes_with_its_folders() {
         diff,
         n_added,
         n_removed,
+        ..
     } = out.display
     else {
         panic!()

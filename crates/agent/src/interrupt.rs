@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Ends turns one at a time. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Interrupt {
+pub struct Interrupt {
     state: Arc<Mutex<State>>,
 }
 
@@ -19,7 +19,8 @@ struct State {
 
 impl Interrupt {
     /// The token of a turn that begins; it also fires with `all`.
-    pub(crate) fn begin(&self, all: &CancellationToken) -> CancellationToken {
+    #[must_use]
+    pub fn begin(&self, all: &CancellationToken) -> CancellationToken {
         let token = all.child_token();
         let mut state = self.lock();
         if std::mem::take(&mut state.next) {
@@ -30,17 +31,18 @@ impl Interrupt {
     }
 
     /// Says that the turn is over.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.lock().running = None;
     }
 
     /// Whether a turn runs.
-    pub(crate) fn is_running(&self) -> bool {
+    #[must_use]
+    pub fn is_running(&self) -> bool {
         self.lock().running.is_some()
     }
 
     /// Ends the turn that runs; without one, the one that `waits` already. Otherwise does nothing.
-    pub(crate) fn fire(&self, waits: bool) {
+    pub fn fire(&self, waits: bool) {
         let mut state = self.lock();
         match &state.running {
             Some(token) => token.cancel(),

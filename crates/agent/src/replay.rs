@@ -1,0 +1,71 @@
+//! What was said in a stored session, step by step, for clients that show it again.
+
+use transcript::reader::{Loaded, Type};
+
+use crate::{
+    from_record::block,
+    message::{Block, ToolResult},
+};
+
+/// One step of a stored session.
+#[derive(Debug, Clone)]
+pub struct Replayed {
+    /// The record that holds it.
+    pub record_uuid: String,
+    /// When it was recorded, RFC 3339; `None` where the record does not say.
+    pub time: Option<String>,
+    /// What was said.
+    pub said: Said,
+}
+
+/// What was said.
+#[derive(Debug, Clone)]
+pub enum Said {
+    /// By the person.
+    Prompt(String),
+    /// By the model.
+    Block(Block),
+    /// By a tool.
+    Result(ToolResult),
+}
+
+/// The steps of the active chain, oldest first.
+#[must_use]
+pub fn replay(loaded: &Loaded) -> Vec<Replayed> {
+    let mut steps = Vec::new();
+    for stored in &loaded.records {
+        let speaks = matches!(stored.kind, Type::User | Type::Assistant | Type::ToolResult);
+        if !speaks || stored.subtype.as_deref() == Some("realtime_message") {
+            continue;
+        }
+        let Some(content) = stored.content() else {
+            continue;
+        };
+        let of_model = content.role == "model";
+        for part in content.parts {
+            let said = if of_model {
+                block(part).map(Said::Block)
+            } else if let Some(response) = part.function_response {
+                let (text, is_error) = match (response.response.output, response.response.error) {
+                    (_, Some(error)) => (error, true),
+                    (Some(output), None) => (output, false),
+                    (None, None) => (String::new(), false),
+                };
+                Some(Said::Result(ToolResult {
+                    call_id: response.id.unwrap_or_default(),
+                    name: response.name,
+                    text,
+                    is_error,
+                }))
+            } else {
+                part.text.map(Said::Prompt)
+            };
+            steps.extend(said.map(|said| Replayed {
+                record_uuid: stored.uuid.clone(),
+                time: stored.timestamp.clone(),
+                said,
+            }));
+        }
+    }
+    steps
+}

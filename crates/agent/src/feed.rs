@@ -98,6 +98,8 @@ struct Queue {
     reader_waits: bool,
     closed: bool,
     given_up: bool,
+    /// Batches that were taken.
+    n_taken: u64,
     on_given_up: Option<Box<dyn FnOnce() + Send>>,
 }
 
@@ -253,6 +255,12 @@ impl Feed {
         self.shared.arrival.notify_one();
     }
 
+    /// How often the reader has taken something; what does not grow for long is stuck.
+    #[must_use]
+    pub fn n_taken(&self) -> u64 {
+        self.shared.lock().n_taken
+    }
+
     /// Says that nothing more comes. What is queued is still delivered.
     pub fn close(&self) {
         self.shared.lock().closed = true;
@@ -312,6 +320,7 @@ impl FeedReader {
         }
         batch.extend(queue.steps.drain(..));
         queue.n_bytes = 0;
+        queue.n_taken += 1;
         drop(queue);
         self.shared.room.notify_waiters();
         true

@@ -419,7 +419,7 @@ impl Session {
                 };
                 match decision {
                     Decision::Allow => Ok(None),
-                    Decision::AllowChanged(args) if args.get() == call.args.get() => Ok(None),
+                    Decision::AllowChanged(args) if is_same(&args, &call.args) => Ok(None),
                     Decision::AllowChanged(args) => Ok(Some(args)),
                     Decision::Deny { reason, interrupt } => Err(Ended {
                         interrupts: interrupt,
@@ -513,6 +513,12 @@ fn failed(error: &ToolError) -> Ended {
 
 fn denied(reason: &str) -> Ended {
     ended(reason, ToolStatus::Denied, Some("denied"))
+}
+
+/// Whether two texts are the same JSON: programs write back what they read in their own way.
+fn is_same(one: &RawValue, other: &RawValue) -> bool {
+    let value = |raw: &RawValue| serde_json::from_str::<serde_json::Value>(raw.get()).ok();
+    one.get() == other.get() || value(one).is_some_and(|one| Some(one) == value(other))
 }
 
 fn nobody_to_ask(call: &ToolCall, mode: Mode) -> Ended {

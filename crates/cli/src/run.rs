@@ -15,7 +15,10 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use transcript::disk::OsDisk;
 use wire::{
-    limits::{EXIT_WAIT_MAX, PERMISSION_WAIT_DEFAULT, SETTLE_WAIT_MAX, SIDE_OUTPUT_END_WAIT_MAX},
+    limits::{
+        EXIT_WAIT_MAX, OUTPUT_STUCK_WAIT_MAX, PERMISSION_WAIT_DEFAULT, SETTLE_WAIT_MAX,
+        SIDE_OUTPUT_END_WAIT_MAX,
+    },
     recording::{RecordingReport, RecordingState},
     words,
 };
@@ -109,6 +112,7 @@ async fn turns(
     let mut outputs = Outputs::start(&plan, one_shot, &conversation.session_id, channel, &cancel)
         .map_err(no_thread)?;
     outputs.subscribe(&config);
+    tokio::spawn(end_when_stuck(outputs.main.clone(), cancel.clone()));
     let (format, required, driven) = (plan.format, plan.required, plan.driven);
 
     let (sender, prompts) = prompts();
@@ -134,12 +138,12 @@ async fn turns(
     let outcome = drive.run().await;
 
     let (record, told) = if one_shot {
-        let told = outputs.end_main().await;
+        let told = outputs.end_main(&cancel).await;
         (config.shutdown(EXIT_WAIT_MAX).await, told)
     } else {
         // What the last flush finds is still told on the open outputs (R10, R14).
         let record = config.shutdown(SETTLE_WAIT_MAX + EXIT_WAIT_MAX).await;
-        (record, outputs.end_main().await)
+        (record, outputs.end_main(&cancel).await)
     };
     outputs.end_beside(&record).await;
     let lost = required && (is_lost(&record) || config.lost_earlier());
@@ -237,10 +241,14 @@ impl Outputs {
         }
     }
 
-    /// Ends standard output; answers what it did.
-    async fn end_main(&mut self) -> Told {
+    /// Ends standard output; answers what it did. A reader is waited for as long as it likes, but once
+    /// a signal has come only as long as it takes something.
+    async fn end_main(&mut self, cancel: &CancellationToken) -> Told {
         self.main.close();
-        (&mut self.told).await.unwrap_or_default()
+        tokio::select! {
+            told = &mut self.told => told.unwrap_or_default(),
+            () = stuck(&self.main, cancel) => Told::default(),
+        }
     }
 
     /// Ends the second output. Its reader may be slow, and is not waited for long.
@@ -253,6 +261,24 @@ impl Outputs {
         // Dropped: what went wrong has been said.
         _ = tokio::time::timeout(SIDE_OUTPUT_END_WAIT_MAX, told).await;
     }
+}
+
+/// Ready once a signal has come and nothing was taken from the output for a while.
+async fn stuck(output: &Feed, cancel: &CancellationToken) {
+    cancel.cancelled().await;
+    loop {
+        let n_taken = output.n_taken();
+        tokio::time::sleep(OUTPUT_STUCK_WAIT_MAX).await;
+        if output.n_taken() == n_taken {
+            return;
+        }
+    }
+}
+
+/// Makes the session stop waiting for an output that nobody reads, once it is to end.
+async fn end_when_stuck(output: Feed, cancel: CancellationToken) {
+    stuck(&output, &cancel).await;
+    output.close();
 }
 
 /// Puts together what runs the turns, and starts what feeds it.

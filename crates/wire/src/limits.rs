@@ -123,8 +123,9 @@ pub const TOOL_DIFF_TIME_MAX: Duration = Duration::from_millis(500);
 /// Bytes of one matching line that `grep_search` shows, around its first match.
 pub const TOOL_MATCH_LINE_BYTES_MAX: usize = 512;
 
-/// Bytes of a tool result in one `stream-json` message, cut with a marker.
-pub const STREAM_JSON_TOOL_RESULT_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a tool result in one `stream-json` message, as JSON, cut with a marker. The whole line stays
+/// below 64 KiB, which is all that readers such as Python's asyncio take by default.
+pub const STREAM_JSON_TOOL_RESULT_BYTES_MAX: usize = 63 << 10;
 
 /// Bytes of output of a shell command that are kept; the middle is dropped.
 pub const SHELL_OUTPUT_BYTES_MAX: usize = 256 << 10;
@@ -167,6 +168,10 @@ pub const SIDE_OUTPUT_QUEUE_EVENTS_MAX: usize = 65_536;
 
 /// Bytes of session events waiting for an output beside the main one, as above.
 pub const SIDE_OUTPUT_QUEUE_BYTES_MAX: usize = 32 << 20;
+
+/// How long an output may take nothing, once a signal has come, before the process ends without it. The
+/// programs that start us kill 5 s after their signal.
+pub const OUTPUT_STUCK_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// How long the end of the process waits for an output beside the main one to be read.
 pub const SIDE_OUTPUT_END_WAIT_MAX: Duration = Duration::from_secs(1);

@@ -412,6 +412,14 @@ async fn changed_arguments_are_what_runs_and_the_model_is_told() {
 }
 
 #[tokio::test]
+async fn arguments_that_only_look_otherwise_are_not_changed() {
+    let args = RawValue::from_string("{ \"command\" : \"touch m\\u0061de\" }".to_owned()).unwrap();
+    let (world, _) = decided(Decision::AllowChanged(args)).await;
+    assert!(world.work().join("made").exists());
+    assert!(!told(&world).contains("changed"));
+}
+
+#[tokio::test]
 async fn a_denied_call_does_not_run_and_is_counted_as_a_denial() {
     let (world, events) = decided(Decision::Deny {
         reason: "not today".to_owned(),

@@ -26,6 +26,12 @@ pub(crate) fn push_value(out: &mut Vec<u8>, value: &impl Serialize) {
         out.truncate(start);
         return;
     }
+    // A line feed outside of strings stands between the tokens of a raw value, as its model wrote it.
+    let mut rest = start;
+    while let Some(at) = memchr::memchr2(b'\n', b'\r', &out[rest..]) {
+        rest += at;
+        out[rest] = b' ';
+    }
     let has_separator = memchr::memchr2_iter(0xE2, 0xC2, &out[start..]).any(|at| {
         let rest = &out[start + at..];
         rest.starts_with("\u{2028}".as_bytes())
@@ -39,5 +45,46 @@ pub(crate) fn push_value(out: &mut Vec<u8>, value: &impl Serialize) {
             .replace('\u{85}', "\\u0085");
         out.truncate(start);
         out.extend_from_slice(line.as_bytes());
+    }
+}
+
+/// Bytes of `text` as a JSON string, quotes included.
+pub(crate) fn json_len(text: &str) -> usize {
+    let escaped = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0C => 2,
+        0x00..=0x1F => 6,
+        _ => 1,
+    };
+    text.bytes().map(escaped).sum::<usize>() + 2
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, value::RawValue};
+
+    use super::{json_len, push};
+
+    #[test]
+    fn a_raw_value_of_many_lines_stays_on_one_line() {
+        let raw =
+            RawValue::from_string("{\n  \"a\": \"x\\ny\"\r\n}".to_owned()).expect("it is JSON");
+        let mut out = Vec::new();
+        push(&mut out, &json!({"before": 1}));
+        push(&mut out, &raw);
+        let text = String::from_utf8(out).expect("it is text");
+        assert_eq!(text, "{\"before\":1}\n{   \"a\": \"x\\ny\"  }\n");
+    }
+
+    #[test]
+    fn the_length_of_a_json_string_is_known_without_writing_it() {
+        for text in [
+            "",
+            "plain",
+            "\"q\\\n\r\t\u{8}\u{c}\u{1}\u{7f}",
+            "é\u{2028}😀",
+        ] {
+            let written = serde_json::to_string(text).expect("it is text");
+            assert_eq!(json_len(text), written.len(), "{text:?}");
+        }
     }
 }

@@ -20,7 +20,7 @@ use wire::{
     words,
 };
 
-use super::{stats, text::complaint};
+use super::{lines::json_len, stats, text::complaint};
 use crate::slash;
 
 /// Takes a message on.
@@ -437,7 +437,7 @@ impl Messages {
         self.user(vec![Block::ToolResult {
             tool_use_id: call.id.clone(),
             is_error: status != ToolStatus::Success,
-            content: Some(cut::middle(text, STREAM_JSON_TOOL_RESULT_BYTES_MAX).into_owned()),
+            content: Some(cut_to_json(text, STREAM_JSON_TOOL_RESULT_BYTES_MAX)),
         }])
     }
 
@@ -515,6 +515,20 @@ fn system(session_id: &str, subtype: &'static str, data: Data) -> Message {
     }))
 }
 
+/// A text cut in the middle so that its JSON has no more than `bytes_max` bytes.
+fn cut_to_json(text: &str, bytes_max: usize) -> String {
+    let mut limit = bytes_max;
+    loop {
+        let cut = cut::middle(text, limit);
+        let n_bytes = json_len(&cut);
+        if n_bytes <= bytes_max {
+            return cut.into_owned();
+        }
+        // What is escaped is spread evenly, more or less; each round comes nearer.
+        limit = (cut.len() * bytes_max / n_bytes).min(limit - 1);
+    }
+}
+
 fn mcp_server(server: &agent::event::McpServer) -> McpServer {
     McpServer {
         name: server.name.clone(),
@@ -544,5 +558,21 @@ fn denial(call: &ToolCall) -> Denial {
         tool_name: call.name.clone(),
         tool_use_id: call.id.clone(),
         tool_input: call.args.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{cut_to_json, json_len};
+
+    #[test]
+    fn a_result_is_cut_by_what_it_takes_as_json() {
+        assert_eq!(cut_to_json("short", 1_000), "short");
+        for unit in ["x", "\n", "\u{1}", "\"é"] {
+            let text = unit.repeat(10_000);
+            let cut = cut_to_json(&text, 1_000);
+            let n_bytes = json_len(&cut);
+            assert!((500..=1_000).contains(&n_bytes), "{unit:?}: {n_bytes}");
+        }
     }
 }

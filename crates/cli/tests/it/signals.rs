@@ -183,3 +183,25 @@ fn a_second_signal_ends_the_process_at_once() {
     };
     assert_eq!(status.code(), Some(130));
 }
+
+/// A reader may take as long as it likes, but once the run is to end it holds nobody: programs that
+/// start us kill a few seconds after their signal, and the record must be finished by then.
+#[test]
+fn a_signal_ends_a_run_whose_output_nobody_reads_with_its_record_whole() {
+    let home = Home::new();
+    let mut child = command(&home)
+        .args(["--model", "offline", "-o", "stream-json"])
+        .args(["--include-partial-messages", "-p", "SAY 100000 chunks"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The pipe is full by the time that its first line is seen and much more is behind it.
+    let seen = read_until(child.stdout.as_mut().unwrap(), "text_delta");
+    assert!(!seen.is_empty());
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let records = valid_prefix(&transcript(&home));
+    assert_eq!(records.first().unwrap()["type"], "user");
+}

@@ -321,7 +321,8 @@ fn wanted_call(prompt: &str) -> Option<(String, String)> {
         .unwrap_or((wanted, ""));
     let mut values = serde_json::Deserializer::from_str(rest).into_iter::<serde_json::Value>();
     let args = match values.next() {
-        Some(Ok(args)) => args.to_string(),
+        // As it stands in the prompt: a model's blanks are part of what its client must bear.
+        Some(Ok(_)) => rest[..values.byte_offset()].trim_start().to_owned(),
         Some(Err(_)) | None => "{}".to_owned(),
     };
     Some((name.to_owned(), args))

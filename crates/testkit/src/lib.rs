@@ -4,6 +4,7 @@
 //! what the program does; what it needs from the machine and does not find is said by
 //! [`need::found`], never passed over.
 
+pub mod driven;
 pub mod fault_disk;
 pub mod faults;
 pub mod home;

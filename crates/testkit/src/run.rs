@@ -96,7 +96,7 @@ pub fn read_until(pipe: &mut impl Read, word: &str) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-fn exit_code(status: ExitStatus) -> i32 {
+pub(crate) fn exit_code(status: ExitStatus) -> i32 {
     let by_signal = status.signal().map(|signal| 128 + signal);
     status
         .code()

@@ -83,8 +83,10 @@ async fn answer(
         },
         Err(error) => Response::Error { request_id, error },
     };
+    let is_served = matches!(response, Response::Success { .. });
     respond(host, response).await;
-    if let Some(initialize) = initialize {
+    // A host that was refused does not expect questions.
+    if let Some(initialize) = initialize.filter(|_| is_served) {
         host.initialize(initialize.timeout);
         control.connect_servers(&initialize);
     }

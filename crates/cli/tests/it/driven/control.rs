@@ -86,6 +86,17 @@ fn what_cannot_be_served_is_an_error_that_names_it() {
     assert!(of_subtype(&messages(&ran), "invalid_input").is_empty());
 }
 
+/// A host that was told that `initialize` failed does not expect questions.
+#[test]
+fn a_refused_initialize_begins_nothing() {
+    let home = Home::new();
+    let mut host = Host::offline(&home, &[]);
+    host.ask(&json!({"subtype": "initialize", "effort": "utmost", "sdkMcpServers": {"calc": {}}}));
+    let result = host.turn(&shell("touch made"));
+    assert_eq!(result["permission_denials"].as_array().unwrap().len(), 1);
+    assert!(of_type(&messages(&host.end()), "control_request").is_empty());
+}
+
 #[test]
 fn initialize_may_come_again() {
     let home = Home::new();

@@ -123,6 +123,19 @@ impl Driven {
         }
     }
 
+    /// Whether it says anything in this time.
+    ///
+    /// # Panics
+    /// Where it is no JSON.
+    #[must_use]
+    pub fn says_something_in(&mut self, wait: Duration) -> bool {
+        let Ok(line) = self.lines.recv_timeout(wait) else {
+            return false;
+        };
+        self.take(&line);
+        true
+    }
+
     fn next_before(&mut self, deadline: Instant, what: &str) -> Value {
         let wait = deadline.saturating_duration_since(Instant::now());
         match self.lines.recv_timeout(wait) {

@@ -12,6 +12,7 @@ mod record;
 mod run;
 mod sdk;
 mod sessions;
+mod side;
 mod signals;
 mod usage;
 mod world;

@@ -30,6 +30,8 @@ pub(crate) struct Drive {
     pub(crate) settle: Settle,
     /// Where new sessions are recorded.
     pub(crate) project: Option<ProjectDir>,
+    /// What is known of the session while a turn has it.
+    pub(crate) board: Board,
     /// Of a program that drives the run.
     pub(crate) host: Option<Hosted>,
 }
@@ -37,7 +39,6 @@ pub(crate) struct Drive {
 /// What belongs to a program that drives the run.
 #[derive(Debug)]
 pub(crate) struct Hosted {
-    pub(crate) board: Board,
     pub(crate) servers: Servers,
     /// The tools of the run, without those of the servers.
     pub(crate) tools: Vec<Arc<dyn Tool>>,
@@ -76,9 +77,7 @@ impl Drive {
             Work::Continue => self.session.continue_turn(self.settle, &token).await,
         };
         self.interrupt.end();
-        if let Some(host) = &self.host {
-            host.board.note(&self.session, &summary);
-        }
+        self.board.note(&self.session, &summary);
         summary
     }
 
@@ -95,7 +94,7 @@ impl Drive {
         }
         let mut tools = host.tools.clone();
         tools.extend(more);
-        host.board.note_tools(tools.clone());
+        self.board.note_tools(tools.clone());
         self.session.offer_tools(tools, rows);
     }
 

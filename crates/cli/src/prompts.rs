@@ -39,7 +39,11 @@ pub(crate) fn prompts() -> (Sender, Prompts) {
             queue,
             n_bytes: Arc::clone(&n_bytes),
         },
-        Prompts { works, n_bytes },
+        Prompts {
+            works,
+            n_bytes,
+            own: None,
+        },
     )
 }
 
@@ -102,12 +106,29 @@ impl WeakSender {
 pub(crate) struct Prompts {
     works: mpsc::Receiver<Work>,
     n_bytes: Arc<AtomicUsize>,
+    /// See [`Prompts::end_when_empty`].
+    own: Option<Sender>,
 }
 
 impl Prompts {
+    /// Ends the queue as soon as nothing waits, instead of once every sender is gone. `sender` is kept
+    /// until then, so that others can add to the run while it lives.
+    pub(crate) fn end_when_empty(&mut self, sender: Sender) {
+        self.own = Some(sender);
+    }
+
     /// The next one; `None` once no more will come.
     pub(crate) async fn next(&mut self) -> Option<Work> {
-        let work = self.works.recv().await?;
+        let work = if self.own.is_none() {
+            self.works.recv().await?
+        } else if let Ok(work) = self.works.try_recv() {
+            work
+        } else {
+            // What is sent from now on is refused, and its sender told.
+            self.own = None;
+            self.works.close();
+            return None;
+        };
         self.n_bytes.fetch_sub(work.n_bytes(), Ordering::AcqRel);
         Some(work)
     }

@@ -290,7 +290,7 @@ fn drive(
     conversation: Conversation,
     outputs: &Outputs,
     sender: Sender,
-    prompts: crate::prompts::Prompts,
+    mut prompts: crate::prompts::Prompts,
     cancel: &CancellationToken,
 ) -> Result<Drive, Refusal> {
     let questions = Questions::default();
@@ -320,6 +320,7 @@ fn drive(
         beside.offer(Event::SessionStarted(session.info()));
         session.subscribe(beside.clone());
     }
+    let board = Board::new(&session, tools.clone(), system_prompt);
     if let Some(path) = commands {
         let tail = side::Tail::from_end_of(&path);
         let commands = Commands {
@@ -327,13 +328,12 @@ fn drive(
             prompts: sender.downgrade(),
             questions: questions.clone(),
             beside,
-            session_id: session.id().to_owned(),
+            board: board.clone(),
         };
         tokio::spawn(side::follow(commands, tail, cancel.clone()));
     }
     let host = match host {
         Some(host) => {
-            let board = Board::new(&session, tools.clone(), system_prompt);
             let servers = Servers::new(Arc::clone(&host));
             let control = Control {
                 board: board.clone(),
@@ -352,14 +352,13 @@ fn drive(
                 sender,
                 beside_answers,
             ));
-            Some(Hosted {
-                board,
-                servers,
-                tools,
-            })
+            Some(Hosted { servers, tools })
         }
         // Nothing more is added but by the second program, which keeps no run alive.
-        None => None,
+        None => {
+            prompts.end_when_empty(sender);
+            None
+        }
     };
     Ok(Drive {
         session,
@@ -368,6 +367,7 @@ fn drive(
         interrupt,
         settle: Settle::Flush,
         project: place.project(),
+        board,
         host,
     })
 }

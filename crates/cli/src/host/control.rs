@@ -28,7 +28,7 @@ use crate::{
     slash,
 };
 
-/// What the host may ask about the session while a turn has it. Cheap to clone; all clones are one.
+/// What may be asked about the session while a turn has it. Cheap to clone; all clones are one.
 #[derive(Debug, Clone)]
 pub(crate) struct Board {
     facts: Arc<Mutex<Facts>>,
@@ -60,6 +60,11 @@ impl Board {
                 system_prompt,
             })),
         }
+    }
+
+    /// The session of now.
+    pub(crate) fn session_id(&self) -> String {
+        self.lock().session_id.clone()
     }
 
     /// Notes how the session stands after a turn.
@@ -95,7 +100,7 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn session_id(&self) -> String {
-        self.board.lock().session_id.clone()
+        self.board.session_id()
     }
 
     /// Serves one request.

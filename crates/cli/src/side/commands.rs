@@ -20,6 +20,7 @@ use wire::{
 };
 
 use crate::{
+    host::Board,
     output::{line, messages::Messages},
     prompts::{WeakSender, Work},
     questions::{Questions, Reply},
@@ -46,7 +47,8 @@ pub(crate) struct Commands {
     pub(crate) questions: Questions,
     /// The second output, which is told of what is wrong.
     pub(crate) beside: Option<Feed>,
-    pub(crate) session_id: String,
+    /// Names the session of now.
+    pub(crate) board: Board,
 }
 
 /// Follows the file until `end` fires. Only what is added from now on counts.
@@ -113,7 +115,11 @@ impl Commands {
     }
 
     fn complain(&self, error: &InvalidInput, number: u64) {
-        self.tell(&Messages::invalid_input(&self.session_id, error, number));
+        self.tell(&Messages::invalid_input(
+            &self.board.session_id(),
+            error,
+            number,
+        ));
     }
 
     fn tell(&self, message: &Message) {

@@ -9,7 +9,7 @@ use testkit::{
     stub_model::{Gate, Reply, StubModel},
 };
 
-use super::Watcher;
+use super::{Watcher, begin, end};
 use crate::{
     driven::{Host, of_subtype, of_type},
     world::{command, messages},
@@ -70,6 +70,40 @@ fn prompts_of_both_run_one_after_another() {
     assert_eq!(host.end().code, 0);
 }
 
+/// A second program adds to a run that a person began; it keeps no run alive.
+#[test]
+fn a_prompt_that_is_submitted_during_the_turn_of_another_run_is_its_next_turn() {
+    let home = Home::new();
+    let watcher = Watcher::new(&home);
+    let gate = Gate::new();
+    let first = Reply::stream()
+        .text("one")
+        .gate(&gate)
+        .finish("stop")
+        .done();
+    let stub = StubModel::replies(vec![first, Reply::says("two")]);
+    let child = begin(
+        command(&home)
+            .env("OPENAI_BASE_URL", stub.base_url())
+            .args(["--model", "stub", "-p", "first"])
+            .args(watcher.flags()),
+    );
+    assert!(gate.wait_until_reached(WAIT_MAX));
+    watcher.say(&submit("second"));
+    watcher.add("garbage\n");
+    assert_eq!(watcher.kind("invalid_input")["data"]["reason"], "not_json");
+    gate.open();
+    let ran = end(child);
+    assert_eq!(
+        (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
+        (0, "one\ntwo\n", "")
+    );
+    assert_eq!(stub.requests().len(), 2);
+    let seen = watcher.seen();
+    assert_eq!(of_type(&seen, "result").len(), 2);
+    assert_eq!(of_subtype(&seen, "invalid_input").len(), 1);
+}
+
 #[test]
 fn what_is_no_command_is_answered_on_the_second_output_and_the_rest_obeyed() {
     let home = Home::new();
@@ -104,6 +138,17 @@ fn what_is_no_command_is_answered_on_the_second_output_and_the_rest_obeyed() {
         assert_eq!(complaint["data"]["line"], index + 1);
     }
     assert_eq!(of_type(&seen, "user").len(), 1);
+}
+
+#[test]
+fn a_complaint_is_one_of_the_session_of_now() {
+    let home = Home::new();
+    let watcher = Watcher::new(&home);
+    let mut host = idle(&home, &watcher);
+    let new = host.turn("/clear")["session_id"].clone();
+    watcher.add("garbage\n");
+    assert_eq!(watcher.kind("invalid_input")["session_id"], new);
+    assert_eq!(host.end().code, 0);
 }
 
 #[test]

@@ -214,3 +214,54 @@ pub const LISTING_FILES_MAX: usize = 100_000;
 /// How soon after the first signal another one still counts as the same: `timeout` signals a
 /// process and then its group.
 pub const SIGNAL_REPEAT_WAIT: Duration = Duration::from_millis(250);
+
+/// Bytes of one JSON-RPC line, its newline included, both ways: where Qwen Code gives up the whole
+/// channel. A session's replay takes up to 32 MiB of it.
+pub const JSONRPC_LINE_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes kept of the beginning of a JSON-RPC line that is too long, to find in it whom to answer.
+pub const JSONRPC_LINE_HEAD_BYTES: usize = 4 << 10;
+
+/// Bytes of one read; a buffer that a long line made larger goes back to this size.
+pub const JSONRPC_READ_BYTES: usize = 64 << 10;
+
+/// Bytes of one JSON-RPC write, unless a frame alone is larger: large enough that calls cost nothing,
+/// small enough that a slow reader makes room bit by bit.
+pub const JSONRPC_WRITE_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes of JSON-RPC frames accepted and not yet written; beyond it senders wait.
+pub const JSONRPC_OUTGOING_BYTES_MAX: usize = 16 << 20;
+
+/// JSON-RPC frames accepted and not yet written; beyond it senders wait.
+pub const JSONRPC_OUTGOING_FRAMES_MAX: usize = 1_024;
+
+/// JSON-RPC notices that did not wait and are not yet written. They are rare: one per session whose
+/// recording fails, say.
+pub const JSONRPC_NOTICES_MAX: usize = 256;
+
+/// Bytes of one JSON-RPC notice that does not wait.
+pub const JSONRPC_NOTICE_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of JSON-RPC lines that were read and not yet taken; beyond it nothing is read. Room for one
+/// line of the largest size.
+pub const JSONRPC_INCOMING_BYTES_MAX: usize = 64 << 20;
+
+/// JSON-RPC messages that were read and not yet taken; beyond it nothing is read. As many as Qwen
+/// Code holds.
+pub const JSONRPC_INCOMING_MESSAGES_MAX: usize = 256;
+
+/// JSON-RPC requests of ours without an answer, on one connection.
+pub const JSONRPC_REQUESTS_MAX: usize = 1_024;
+
+/// JSON-RPC requests of the other side whose answer is not written; further ones are refused.
+pub const JSONRPC_UNANSWERED_MAX: usize = 1_024;
+
+/// Bytes of a JSON-RPC id as it is written. Qwen Code takes texts of 256 bytes, which escapes and
+/// quotes make longer.
+pub const JSONRPC_ID_BYTES_MAX: usize = 512;
+
+/// Bytes of a JSON-RPC method's name; Qwen Code gives up the channel beyond it.
+pub const JSONRPC_METHOD_BYTES_MAX: usize = 1_024;
+
+/// Bytes of the message of a JSON-RPC error that is sent; Qwen Code gives up the channel beyond it.
+pub const JSONRPC_ERROR_MESSAGE_BYTES_MAX: usize = 1_024;

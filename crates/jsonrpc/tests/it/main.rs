@@ -1,0 +1,10 @@
+//! Facts about a connection, one module for each part.
+
+#![expect(clippy::unwrap_used, reason = "what a test stands on fails the test")]
+
+mod bad_lines;
+mod bounds;
+mod end;
+mod order;
+mod requests;
+mod rig;

@@ -8,3 +8,4 @@ mod end;
 mod order;
 mod requests;
 mod rig;
+mod streams;

@@ -21,7 +21,7 @@ use crate::{
     from_record, git,
     message::{Message, ToolCall, Usage},
     model::ToolSpec,
-    tool::{Tool, Workspace},
+    tool::{Editor, Tool, Workspace},
 };
 
 /// What a session is made of.
@@ -47,6 +47,8 @@ pub struct SessionParts {
     pub approver: Option<Arc<dyn Approver>>,
     /// Who has the last word on every call; `None` where nobody wants it.
     pub guard: Option<Arc<dyn Guard>>,
+    /// An editor that holds files of the workspace; `None` where there is none.
+    pub editor: Option<Arc<dyn Editor>>,
     /// Bounds of each turn.
     pub limits: TurnLimits,
 }

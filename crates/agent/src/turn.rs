@@ -350,6 +350,7 @@ impl Session {
         let context = Context {
             workspace: Arc::clone(&self.parts.workspace),
             cancel: token.clone(),
+            editor: self.parts.editor.clone(),
             progress: self.progress_of(call),
         };
         let args = changed.as_deref().unwrap_or(&call.args);

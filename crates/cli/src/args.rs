@@ -23,6 +23,8 @@ pub(crate) enum Command {
     /// List, show, check and keep stored sessions.
     #[command(subcommand)]
     Sessions(SessionsCommand),
+    /// Be the agent of an editor or a daemon: speak ACP on standard input and output.
+    Acp(Box<RunArgs>),
     /// Say whether sessions can be recorded here, and what to do where not.
     Doctor {
         /// As JSON.
@@ -97,6 +99,10 @@ pub(crate) enum ExportFormat {
 /// Flags of a run.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
+    /// The same as the command `acp`, for programs that say it so.
+    #[arg(long, hide = true, alias = "experimental-acp")]
+    pub(crate) acp: bool,
+
     /// The prompt.
     #[arg(value_name = "PROMPT")]
     pub(crate) positional: Vec<String>,

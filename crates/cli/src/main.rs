@@ -3,6 +3,7 @@
 
 use std::{panic, process::ExitCode};
 
+mod acp;
 mod args;
 mod command;
 mod config_file;

@@ -4,7 +4,7 @@
 use std::{
     env,
     io::{self, IsTerminal},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -79,10 +79,28 @@ pub(crate) struct Plan {
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) allowed_tools: Vec<String>,
     pub(crate) workspace: Arc<Workspace>,
-    pub(crate) system_prompt: Arc<str>,
+    pub(crate) instructions: Instructions,
     pub(crate) origin: Origin,
     /// Lines for standard error before the work begins.
     pub(crate) notices: Vec<String>,
+}
+
+/// What the person says about the model's instructions.
+#[derive(Debug)]
+pub(crate) struct Instructions {
+    whole: Option<String>,
+    extra: Option<String>,
+}
+
+impl Instructions {
+    /// The instructions for work in a folder.
+    pub(crate) fn for_folder(&self, folder: &Path) -> Arc<str> {
+        match (&self.whole, &self.extra) {
+            (Some(whole), Some(extra)) => format!("{whole}\n\n{extra}").into(),
+            (Some(whole), None) => whole.as_str().into(),
+            (None, extra) => agent::prompt::system(folder, extra.as_deref()).into(),
+        }
+    }
 }
 
 /// The second output and the second input of a run.
@@ -160,12 +178,9 @@ pub(crate) fn plan(args: RunArgs, place: &Place) -> Result<Plan, Refusal> {
     let tools = tools(&args)?;
     let allowed_tools = allowed_tools(&args, &mut notices);
     let root = place.cwd.clone();
-    let system_prompt = match &args.system_prompt {
-        Some(prompt) => match &args.append_system_prompt {
-            Some(extra) => format!("{prompt}\n\n{extra}"),
-            None => prompt.clone(),
-        },
-        None => agent::prompt::system(&root, args.append_system_prompt.as_deref()),
+    let instructions = Instructions {
+        whole: args.system_prompt,
+        extra: args.append_system_prompt,
     };
     let allowed: Vec<PathBuf> = args
         .include_directories
@@ -206,7 +221,7 @@ pub(crate) fn plan(args: RunArgs, place: &Place) -> Result<Plan, Refusal> {
             allowed,
             data_root: place.root.as_ref().map(|root| root.path().to_owned()),
         }),
-        system_prompt: system_prompt.into(),
+        instructions,
         origin,
         notices,
     })

@@ -311,10 +311,17 @@ fn drive(
         })
     });
     let tools = plan.tools.clone();
-    let system_prompt = Arc::clone(&plan.system_prompt);
+    let system_prompt = plan.instructions.for_folder(&plan.workspace.root);
     let models = plan.models.clone();
     let commands = plan.side.commands.clone();
-    let mut session = begin(plan, config, conversation, controls.clone(), approver);
+    let mut session = begin(
+        plan,
+        config,
+        conversation,
+        controls.clone(),
+        approver,
+        Arc::clone(&system_prompt),
+    );
     session.subscribe(outputs.main.clone());
     if let Some(beside) = &beside {
         beside.offer(Event::SessionStarted(session.info()));
@@ -378,6 +385,7 @@ fn begin(
     conversation: Conversation,
     controls: Controls,
     approver: Option<Arc<dyn Approver>>,
+    system_prompt: Arc<str>,
 ) -> Session {
     let parts = SessionParts {
         config: config.clone(),
@@ -386,10 +394,11 @@ fn begin(
         workspace: plan.workspace,
         controls,
         tools: plan.tools,
-        system_prompt: plan.system_prompt,
+        system_prompt,
         allowed_tools: plan.allowed_tools,
         approver,
         guard: None,
+        editor: None,
         limits: plan.limits,
     };
     match conversation.stored {

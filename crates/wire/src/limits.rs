@@ -205,6 +205,21 @@ pub const MCP_CONNECT_WAIT_MAX: Duration = Duration::from_secs(30);
 /// Tools of one MCP server; those beyond are left out.
 pub const MCP_TOOLS_MAX: usize = 512;
 
+/// Prompts and closes that wait in one session; a client sends one at a time.
+pub const ACP_COMMANDS_WAITING_MAX: usize = 64;
+
+/// How long a close may take that does not say.
+pub const ACP_CLOSE_DRAIN_DEFAULT: Duration = Duration::from_secs(30);
+
+/// Updates of a stored session within one answer; the newest are kept.
+pub const ACP_REPLAY_UPDATES_MAX: usize = 10_000;
+
+/// Bytes of a stored session within one answer, half of what a line may have.
+pub const ACP_REPLAY_BYTES_MAX: usize = 32 << 20;
+
+/// Bytes of a guard's words that the model is told.
+pub const GUARD_REASON_BYTES_MAX: usize = 500;
+
 /// A nap between two looks at the file of commands of a second program.
 pub const COMMAND_FILE_NAP: Duration = Duration::from_millis(100);
 

@@ -13,7 +13,7 @@ use wire::limits::TOOL_FILE_BYTES_MAX;
 use super::{
     Context, Display, Kind, Output, Preview, Tool, ToolError, Workspace, args, blocking,
     diff::{self, Diff},
-    file,
+    editor, file,
     replace::{self, Before},
     wording,
 };
@@ -82,7 +82,7 @@ impl Tool for Edit {
 
     fn preview(&self, args: &str, workspace: &Workspace) -> Result<Preview, ToolError> {
         let args: Args = args::parse(self, args)?;
-        let plan = plan(&args, workspace)?;
+        let plan = plan(&args, workspace, None)?;
         Ok(Preview::Edit {
             path: plan.place,
             diff: plan.diff.text,
@@ -97,9 +97,14 @@ impl Tool for Edit {
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let args: Args = args::parse(self, args)?;
+            let place = context.workspace.resolve_for_change(&args.file_path)?;
+            let edited = editor::text_of(context, &place).await;
             let workspace = context.workspace.clone();
+            let plan = blocking::change(context, move |_| plan(&args, &workspace, edited)).await?;
+            if editor::write(context, &plan.place, &plan.shown, &plan.content).await? {
+                return Ok(plan.into_output());
+            }
             blocking::change(context, move |cancel| {
-                let plan = plan(&args, &workspace)?;
                 replace::replace(&plan.place, &plan.shown, &plan.content, plan.before, cancel)?;
                 Ok(plan.into_output())
             })
@@ -108,10 +113,11 @@ impl Tool for Edit {
     }
 }
 
-fn plan(args: &Args, workspace: &Workspace) -> Result<Plan, ToolError> {
+/// `edited` is the file's text in an editor, where one has it.
+fn plan(args: &Args, workspace: &Workspace, edited: Option<Vec<u8>>) -> Result<Plan, ToolError> {
     let place = workspace.resolve_for_change(&args.file_path)?;
     let shown = workspace.shown(&place);
-    let Some(old) = file::load_if_any(&place, &shown)? else {
+    let Some(old) = file::load_edited(&place, &shown, edited)? else {
         return plan_new(args, place, shown);
     };
     if args.old_string.is_empty() {

@@ -92,6 +92,20 @@ pub(super) fn load_if_any(place: &Path, shown: &str) -> Result<Option<Loaded>, T
     }
 }
 
+/// As [`load_if_any`], with the text that an editor has in place of the file's. A file that only an
+/// editor has is none yet.
+pub(super) fn load_edited(
+    place: &Path,
+    shown: &str,
+    edited: Option<Vec<u8>>,
+) -> Result<Option<Loaded>, ToolError> {
+    let loaded = load_if_any(place, shown)?;
+    Ok(match (loaded, edited) {
+        (Some(loaded), Some(bytes)) => Some(Loaded { bytes, ..loaded }),
+        (loaded, _) => loaded,
+    })
+}
+
 /// Whether bytes are not text.
 pub(super) fn is_binary(bytes: &[u8]) -> bool {
     memchr::memchr(0, &bytes[..bytes.len().min(BINARY_PROBE_BYTES)]).is_some()

@@ -6,6 +6,7 @@
 mod registry;
 
 mod edit;
+mod editor;
 mod glob;
 mod grep_search;
 mod list_directory;
@@ -27,6 +28,7 @@ mod watcher;
 mod wording;
 mod workspace;
 
+pub use editor::Editor;
 pub use registry::{find, our_name, registry};
 
 use std::{path::PathBuf, sync::Arc};
@@ -90,6 +92,8 @@ pub struct Context {
     pub workspace: Arc<Workspace>,
     /// Fires when the turn is cancelled: the call ends at once and leaves nothing half done.
     pub cancel: CancellationToken,
+    /// An editor through which files are read or written; `None` where there is none.
+    pub editor: Option<Arc<dyn Editor>>,
     /// Takes text that a person sees while the call runs.
     pub progress: Arc<dyn Fn(String) + Send + Sync>,
 }

@@ -8,8 +8,8 @@ use serde_json::json;
 use wire::limits::TOOL_RESULT_BYTES_MAX;
 
 use super::{
-    Context, Display, Kind, Output, Preview, Tool, ToolError, Workspace, args, blocking, cut, file,
-    wording,
+    Context, Display, Kind, Output, Preview, Tool, ToolError, Workspace, args, blocking, cut,
+    editor, file, wording,
 };
 use crate::model::ToolSpec;
 
@@ -80,14 +80,14 @@ impl Tool for ReadFile {
             }
             let place = context.workspace.resolve(&args.file_path)?;
             let shown = context.workspace.shown(&place);
+            let edited = editor::text_of(context, &place).await;
             blocking::read(context, move |_| {
-                let loaded = file::load(&place, &shown)?;
-                Ok(show(
-                    &shown,
-                    &loaded.bytes,
-                    args.offset.unwrap_or(0),
-                    args.limit,
-                ))
+                let bytes = match edited {
+                    Some(bytes) => bytes,
+                    None => file::load(&place, &shown)?.bytes,
+                };
+                let offset = args.offset.unwrap_or(0);
+                Ok(show(&shown, &bytes, offset, args.limit))
             })
             .await
         })

@@ -10,7 +10,7 @@ use wire::limits::TOOL_FILE_BYTES_MAX;
 use super::{
     Context, Display, Kind, Output, Preview, Tool, ToolError, Workspace, args, blocking,
     diff::{self, Diff},
-    file,
+    editor, file,
     replace::{self, Before},
     wording,
 };
@@ -67,7 +67,7 @@ impl Tool for WriteFile {
 
     fn preview(&self, args: &str, workspace: &Workspace) -> Result<Preview, ToolError> {
         let args: Args = args::parse(self, args)?;
-        let plan = plan(&args, workspace)?;
+        let plan = plan(&args, workspace, None)?;
         Ok(Preview::Edit {
             path: plan.place,
             diff: plan.diff.text,
@@ -82,13 +82,20 @@ impl Tool for WriteFile {
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let args: Args = args::parse(self, args)?;
+            let place = context.workspace.resolve_for_change(&args.file_path)?;
+            let edited = editor::text_of(context, &place).await;
             let workspace = context.workspace.clone();
+            let (plan, args) = blocking::change(context, move |_| {
+                Ok((plan(&args, &workspace, edited)?, args))
+            })
+            .await?;
+            let content = args.content.as_bytes();
+            if plan.is_same || editor::write(context, &plan.place, &plan.shown, content).await? {
+                return Ok(plan.into_output());
+            }
             blocking::change(context, move |cancel| {
-                let plan = plan(&args, &workspace)?;
-                if !plan.is_same {
-                    let content = args.content.as_bytes();
-                    replace::replace(&plan.place, &plan.shown, content, plan.before, cancel)?;
-                }
+                let content = args.content.as_bytes();
+                replace::replace(&plan.place, &plan.shown, content, plan.before, cancel)?;
                 Ok(plan.into_output())
             })
             .await
@@ -96,7 +103,8 @@ impl Tool for WriteFile {
     }
 }
 
-fn plan(args: &Args, workspace: &Workspace) -> Result<Plan, ToolError> {
+/// `edited` is the file's text in an editor, where one has it.
+fn plan(args: &Args, workspace: &Workspace, edited: Option<Vec<u8>>) -> Result<Plan, ToolError> {
     let place = workspace.resolve_for_change(&args.file_path)?;
     let shown = workspace.shown(&place);
     if args.content.len() as u64 > TOOL_FILE_BYTES_MAX {
@@ -105,7 +113,7 @@ fn plan(args: &Args, workspace: &Workspace) -> Result<Plan, ToolError> {
             format!("The content has more than {TOOL_FILE_BYTES_MAX} bytes and was not written."),
         ));
     }
-    let old = file::load_if_any(&place, &shown)?;
+    let old = file::load_edited(&place, &shown, edited)?;
     replace::check_writable(&place, &shown)?;
     let diff = diff::unified(
         &shown,

@@ -40,6 +40,7 @@ type Answerer<'a> = &'a dyn Fn(&ToolCall) -> Option<Result<String, String>>;
 /// the real tools, but for those that `answerer` answers.
 async fn converse(root: &Path, prompts: &[&str], answerer: Answerer<'_>) -> String {
     let context = Context {
+        editor: None,
         workspace: Arc::new(Workspace {
             root: root.to_owned(),
             allowed: Vec::new(),

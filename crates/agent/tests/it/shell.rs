@@ -52,6 +52,7 @@ impl Place {
             }
         };
         let context = Context {
+            editor: None,
             workspace: Arc::new(Workspace {
                 root,
                 allowed: Vec::new(),

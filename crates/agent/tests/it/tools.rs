@@ -71,6 +71,7 @@ impl Place {
         let root = fs::canonicalize(dir.path()).unwrap().join("project");
         fs::create_dir(&root).unwrap();
         let context = Context {
+            editor: None,
             workspace: Arc::new(Workspace {
                 root: root.clone(),
                 allowed,

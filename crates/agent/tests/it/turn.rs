@@ -162,6 +162,7 @@ impl World {
             allowed_tools: self.allowed_tools.clone(),
             approver: self.approver.clone(),
             guard: None,
+            editor: None,
             limits: self.limits,
         }
     }

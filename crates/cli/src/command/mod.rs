@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use clap::{Parser, error::ErrorKind};
 
 use crate::{
+    acp,
     args::{Cli, Command},
     exit::Exit,
     run, stdio,
@@ -36,7 +37,9 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, Exit> {
 /// Runs what was asked; answers how the process ends.
 pub(crate) fn dispatch(cli: Cli) -> Exit {
     match cli.command {
+        None if cli.run.acp => acp::run(cli.run),
         None => run::run(cli.run),
+        Some(Command::Acp(args)) => acp::run(*args),
         Some(Command::Sessions(command)) => sessions::run(command),
         Some(Command::Doctor { json }) => doctor::run(json),
     }

@@ -1,0 +1,406 @@
+//! The sessions that are open, each with a task of its own that runs its turns one after another.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use agent::{
+    config::Config,
+    controls::Controls,
+    event::{Outcome, Stats, TurnSummary},
+    interrupt::Interrupt,
+    message::Usage,
+    session::{Interruption, Session, Settle},
+};
+use jsonrpc::{INTERNAL_ERROR, Responder, RpcError};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use transcript::record::{Title, TitleSource};
+use wire::{
+    limits::{ACP_COMMANDS_WAITING_MAX, SETTLE_WAIT_MAX},
+    recording::{RecordingReport, RecordingState},
+    words,
+};
+
+use crate::{
+    backend::recording_meta,
+    protocol::update::{Chunk, Update},
+    to_acp::Teller,
+};
+
+/// The open sessions, by id. Cheap to clone; all clones are one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sessions {
+    live: Arc<Mutex<BTreeMap<String, Arc<Live>>>>,
+}
+
+impl Sessions {
+    pub(crate) fn get(&self, id: &str) -> Option<Arc<Live>> {
+        self.lock().get(id).map(Arc::clone)
+    }
+
+    pub(crate) fn add(&self, live: Arc<Live>) {
+        self.lock().insert(live.id.clone(), live);
+    }
+
+    pub(crate) fn remove(&self, id: &str) {
+        self.lock().remove(id);
+    }
+
+    pub(crate) fn ids(&self) -> Vec<String> {
+        self.lock().keys().cloned().collect()
+    }
+
+    /// Takes all of them out.
+    pub(crate) fn take_all(&self) -> Vec<Arc<Live>> {
+        std::mem::take(&mut *self.lock()).into_values().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Live>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One open session, as far as others than its task may touch it.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) id: String,
+    pub(crate) cwd: String,
+    pub(crate) config: Config,
+    pub(crate) controls: Controls,
+    pub(crate) interrupt: Interrupt,
+    /// The daemon's id of the prompt that runs.
+    pub(crate) prompt_id: Arc<Mutex<Option<String>>>,
+    pub(crate) began: SystemTime,
+    facts: Mutex<Facts>,
+    /// Fires where the session ends; a strict close that fails puts a new one in its place.
+    ending: Mutex<CancellationToken>,
+    commands: mpsc::Sender<Command>,
+    /// Ends what follows the session's record.
+    pub(crate) gone: CancellationToken,
+}
+
+/// What is known after the last turn.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    pub(crate) title: Option<String>,
+    pub(crate) interruption: Interruption,
+    pub(crate) usage: Usage,
+    pub(crate) stats: Stats,
+    pub(crate) duration_api: Duration,
+    pub(crate) n_prompts: u64,
+}
+
+/// What the task is asked to do, in this order.
+#[derive(Debug)]
+enum Command {
+    Prompt(Asked),
+    Close {
+        strict: bool,
+        done: oneshot::Sender<Result<(), RecordingReport>>,
+    },
+}
+
+/// A prompt and where its answer goes.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// `None` goes on with the turn that was left before it was done.
+    pub(crate) text: Option<String>,
+    pub(crate) prompt_id: Option<String>,
+    pub(crate) responder: Responder,
+}
+
+/// Why a session was not closed.
+#[derive(Debug)]
+pub(crate) enum NotClosed {
+    /// A flush was required and has failed; the session goes on.
+    NotSaved(RecordingReport),
+    /// Its turn did not end in time; the session goes on.
+    TimedOut,
+}
+
+/// What a task is made of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) id: String,
+    pub(crate) cwd: String,
+    pub(crate) session: Session,
+    pub(crate) config: Config,
+    pub(crate) controls: Controls,
+    pub(crate) title: Option<String>,
+    pub(crate) teller: Teller,
+    pub(crate) prompt_id: Arc<Mutex<Option<String>>>,
+}
+
+impl Live {
+    /// Starts the session's task.
+    pub(crate) fn start(parts: Parts) -> Arc<Self> {
+        let (commands, inbox) = mpsc::channel(ACP_COMMANDS_WAITING_MAX);
+        let live = Arc::new(Self {
+            id: parts.id,
+            cwd: parts.cwd,
+            config: parts.config,
+            controls: parts.controls,
+            interrupt: Interrupt::default(),
+            prompt_id: parts.prompt_id,
+            began: SystemTime::now(),
+            facts: Mutex::new(Facts {
+                title: parts.title,
+                interruption: parts.session.interruption(),
+                usage: Usage::default(),
+                stats: Stats::default(),
+                duration_api: Duration::ZERO,
+                n_prompts: 0,
+            }),
+            ending: Mutex::default(),
+            commands,
+            gone: CancellationToken::new(),
+        });
+        let task = Task {
+            live: Arc::clone(&live),
+            session: parts.session,
+            teller: parts.teller,
+        };
+        tokio::spawn(task.run(inbox));
+        live
+    }
+
+    pub(crate) fn facts(&self) -> Facts {
+        self.lock_facts().clone()
+    }
+
+    fn lock_facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a prompt. One that still runs is cancelled, and answered first.
+    pub(crate) fn prompt(&self, asked: Asked) {
+        if self.interrupt.is_running() {
+            self.interrupt.fire(false);
+        }
+        if let Err(refused) = self.commands.try_send(Command::Prompt(asked)) {
+            let (mpsc::error::TrySendError::Full(command)
+            | mpsc::error::TrySendError::Closed(command)) = refused;
+            if let Command::Prompt(asked) = command {
+                let error = RpcError::internal("the session is closed, or too many prompts wait");
+                // Dropped: a client that is gone needs no answer.
+                drop(asked.responder.refuse(error));
+            }
+        }
+    }
+
+    /// Names the session; answers whether the name is on disk (R27).
+    pub(crate) async fn rename(&self, text: &str, source: TitleSource) -> bool {
+        let title = Title {
+            text: text.to_owned(),
+            source,
+        };
+        let persisted = self.config.rename(title, SETTLE_WAIT_MAX).await;
+        self.lock_facts().title = Some(text.to_owned());
+        persisted
+    }
+
+    /// Ends the session after its running turn, which is cancelled and answered first. Where a flush
+    /// is required and fails, the session goes on (R21).
+    pub(crate) async fn close(&self, strict: bool, drain: Duration) -> Result<(), NotClosed> {
+        let began = Instant::now();
+        if strict {
+            // Before anything is given up.
+            let flushed = self.config.flush(drain.min(SETTLE_WAIT_MAX)).await;
+            flushed.map_err(NotClosed::NotSaved)?;
+        }
+        self.ending().cancel();
+        let (done, closed) = oneshot::channel();
+        let close = Command::Close { strict, done };
+        let wait = drain.saturating_sub(began.elapsed());
+        let asked = tokio::time::timeout(wait, async {
+            if self.commands.send(close).await.is_err() {
+                // Closed before.
+                return Ok(());
+            }
+            closed.await.unwrap_or(Ok(()))
+        })
+        .await;
+        let result = match asked {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(report)) => Err(NotClosed::NotSaved(report)),
+            Err(_) => Err(NotClosed::TimedOut),
+        };
+        *self.ending() = CancellationToken::new();
+        result
+    }
+
+    fn ending(&self) -> MutexGuard<'_, CancellationToken> {
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs one session.
+struct Task {
+    live: Arc<Live>,
+    session: Session,
+    teller: Teller,
+}
+
+impl Task {
+    async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
+        while let Some(command) = inbox.recv().await {
+            match command {
+                Command::Prompt(asked) => self.prompt(asked).await,
+                // Whoever asked does not wait any more: the session was to go on.
+                Command::Close { done, .. } if done.is_closed() => {}
+                Command::Close { strict, done } => {
+                    let flushed = self.settle().await;
+                    if strict && let Err(report) = flushed {
+                        // Dropped: whoever asked has gone; the session goes on all the same.
+                        _ = done.send(Err(report));
+                        continue;
+                    }
+                    self.live.config.shutdown(SETTLE_WAIT_MAX).await;
+                    self.live.gone.cancel();
+                    // Dropped: as above, and the session is closed.
+                    _ = done.send(Ok(()));
+                    return;
+                }
+            }
+        }
+        self.live.gone.cancel();
+    }
+
+    async fn settle(&self) -> Result<(), RecordingReport> {
+        if let Some(recorder) = self.live.config.recorder() {
+            recorder.finalize();
+        }
+        self.live.config.flush(SETTLE_WAIT_MAX).await
+    }
+
+    async fn prompt(&mut self, asked: Asked) {
+        let all = self.live.ending().clone();
+        let token = self.live.interrupt.begin(&all);
+        *self
+            .live
+            .prompt_id
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = asked.prompt_id;
+        let began = SystemTime::now();
+        let answer = match asked.text.as_deref() {
+            Some(text) => match command(text) {
+                Some(command) => Ok(self.obey(command).await),
+                None => {
+                    let summary = self.session.run_turn(text, Settle::Flush, &token).await;
+                    self.note(&summary);
+                    result(&summary, began)
+                }
+            },
+            None => {
+                let summary = self.session.continue_turn(Settle::Flush, &token).await;
+                self.note(&summary);
+                result(&summary, began)
+            }
+        };
+        self.live.interrupt.end();
+        // Dropped: a client that is gone needs no answer.
+        _ = asked.responder.respond(answer).await;
+    }
+
+    fn note(&self, summary: &TurnSummary) {
+        let mut facts = self.live.lock_facts();
+        facts.interruption = self.session.interruption();
+        facts.usage = summary.usage;
+        facts.stats = summary.stats.clone();
+        facts.duration_api += summary.duration_api;
+        facts.n_prompts += 1;
+    }
+
+    async fn obey(&self, command: SlashCommand<'_>) -> Value {
+        let text = match command {
+            SlashCommand::Rename("") => {
+                "Give the title after the command: /rename TITLE".to_owned()
+            }
+            SlashCommand::Rename(title) => {
+                if self.live.rename(title, TitleSource::Manual).await {
+                    format!("The session is named \"{title}\".")
+                } else {
+                    format!("The session is named \"{title}\" here, but the name is not saved.")
+                }
+            }
+            SlashCommand::Recording => sentence(&self.live.config.recording()).to_owned(),
+        };
+        let update = Update::AgentMessageChunk(Chunk::new(&text));
+        self.teller.tell(&update).await;
+        let report = self.live.config.recording();
+        json!({"stopReason": "end_turn", "_meta": recording_meta(&report)})
+    }
+}
+
+/// A prompt that is a command to the session.
+#[derive(Debug, Clone, Copy)]
+enum SlashCommand<'a> {
+    Rename(&'a str),
+    Recording,
+}
+
+/// The commands, sorted by name, with what a person is told of each.
+pub(crate) const COMMANDS: [(&str, &str); 2] = [
+    ("recording", "Say whether this session is saved"),
+    ("rename", "Give this session a title"),
+];
+
+fn command(text: &str) -> Option<SlashCommand<'_>> {
+    let text = text.trim();
+    if text == "/recording" {
+        return Some(SlashCommand::Recording);
+    }
+    let title = text.strip_prefix("/rename")?;
+    (title.is_empty() || title.starts_with(' ')).then(|| SlashCommand::Rename(title.trim()))
+}
+
+fn sentence(report: &RecordingReport) -> &'static str {
+    match report.state {
+        RecordingState::Saved => "Everything of this session is saved.",
+        RecordingState::Pending => "Part of this session is not yet on disk.",
+        RecordingState::NeverStarted => words::NEVER_STARTED_LINE,
+        RecordingState::Degraded => words::DEGRADED_MESSAGE,
+        RecordingState::Off => "Recording is switched off.",
+    }
+}
+
+/// The answer to a prompt.
+fn result(summary: &TurnSummary, began: SystemTime) -> Result<Value, RpcError> {
+    let mut meta = recording_meta(&summary.recording);
+    let stop_reason = match &summary.outcome {
+        Outcome::Success => "end_turn",
+        Outcome::TurnLimit(_) | Outcome::ToolCallLimit(_) | Outcome::WallTimeLimit(_) => {
+            "max_turn_requests"
+        }
+        Outcome::Cancelled => {
+            let at = unix_millis(began + summary.duration);
+            let elapsed = u64::try_from(summary.duration.as_millis()).unwrap_or(u64::MAX);
+            meta["qwen.promptCancelled"] = json!({"cancelledAt": at, "elapsedMs": elapsed});
+            "cancelled"
+        }
+        Outcome::ModelFailed(error) => {
+            return Err(RpcError::internal(&error.to_string()));
+        }
+        Outcome::RecordingRequired => {
+            let error = RpcError::new(INTERNAL_ERROR, words::REQUIRED_NOT_BEGUN_LINE);
+            return Err(error.with_data(&json!({
+                "details": words::REQUIRED_NOT_BEGUN_LINE,
+                "errorKind": "recording_required",
+                "_meta": meta,
+            })));
+        }
+    };
+    Ok(json!({"stopReason": stop_reason, "_meta": meta}))
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn unix_millis(time: SystemTime) -> u64 {
+    let since = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,84 @@
+//! How a stored session looks to a client.
+
+use agent::{
+    message::Block,
+    replay::{Replayed, Said},
+};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    protocol::update::{Chunk, ToolCall, Update},
+    to_acp::{kind_of, named, shown, title_of},
+};
+
+/// The update that shows a step again.
+pub(crate) fn update(step: &Replayed) -> Update<'_> {
+    let chunk = |text| Chunk {
+        meta: Some(Value::Object(meta(step))),
+        ..Chunk::new(text)
+    };
+    match &step.said {
+        Said::Prompt(text) => Update::UserMessageChunk(chunk(text)),
+        Said::Block(Block::Text(text)) => Update::AgentMessageChunk(chunk(text)),
+        Said::Block(Block::Thought(text)) => Update::AgentThoughtChunk(chunk(text)),
+        Said::Block(Block::Call(call)) => Update::ToolCall(ToolCall {
+            tool_call_id: &call.id,
+            title: Some(title_of(call)),
+            kind: Some(kind_of(&call.name)),
+            status: Some("pending"),
+            raw_input: Some(&call.args),
+            meta: with_name(step, &call.name),
+            ..ToolCall::default()
+        }),
+        Said::Result(result) => Update::ToolChanged(ToolCall {
+            tool_call_id: &result.call_id,
+            status: Some(if result.is_error {
+                "failed"
+            } else {
+                "completed"
+            }),
+            content: Some(vec![shown(&result.text)]),
+            raw_output: Some(&result.text),
+            meta: with_name(step, &result.name),
+            ..ToolCall::default()
+        }),
+    }
+}
+
+fn meta(step: &Replayed) -> Map<String, Value> {
+    let mut meta = Map::new();
+    if let Some(time) = &step.time {
+        meta.insert("timestamp".to_owned(), json!(time));
+    }
+    meta.insert("qwen.session.recordId".to_owned(), json!(step.record_uuid));
+    meta
+}
+
+fn with_name(step: &Replayed, tool_name: &str) -> Map<String, Value> {
+    let mut meta = meta(step);
+    meta.extend(named(tool_name));
+    meta
+}
+
+/// Steps as one value within an answer, as many as fit; the newest are kept.
+pub(crate) fn bulk(steps: &[Replayed], updates_max: usize, bytes_max: usize) -> Value {
+    let mut updates = Vec::new();
+    let mut n_bytes = 0;
+    for step in steps.iter().rev().take(updates_max) {
+        let Ok(value) = serde_json::to_value(update(step)) else {
+            continue;
+        };
+        n_bytes += value.to_string().len();
+        if n_bytes > bytes_max {
+            break;
+        }
+        updates.push(value);
+    }
+    updates.reverse();
+    let mut replay = json!({"v": 1, "updates": updates});
+    if updates.len() < steps.len() {
+        replay["partial"] = json!(true);
+        replay["hasMore"] = json!(true);
+    }
+    replay
+}

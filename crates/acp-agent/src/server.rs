@@ -1,0 +1,746 @@
+//! What becomes of each message of the client.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use agent::{approval::Mode, tool::Editor};
+use jsonrpc::{
+    Connection, INTERNAL_ERROR, INVALID_PARAMS, Incoming, Message, Notification, Options, Peer,
+    Request, Responder, RpcError,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, json, value::RawValue};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::oneshot,
+};
+use tokio_util::sync::CancellationToken;
+use transcript::record::TitleSource;
+use uuid::Uuid;
+use wire::{
+    limits::{
+        ACP_CLOSE_DRAIN_DEFAULT, ACP_REPLAY_BYTES_MAX, ACP_REPLAY_UPDATES_MAX, EXIT_WAIT_MAX,
+        SETTLE_WAIT_MAX, SIDE_OUTPUT_END_WAIT_MAX,
+    },
+    recording::RecordingReport,
+    words,
+};
+
+use crate::{
+    ask::{ClientAsked, ParentAsked},
+    backend::{Backend, OpenError, Opened, Voices, recording_meta},
+    editor::ClientFiles,
+    live::{Asked, COMMANDS, Live, NotClosed, Parts, Sessions},
+    protocol::{
+        initialize::{FileSystem, Initialize, Initialized, Offers},
+        session::{
+            ApprovalMode, Choices, Close, List, Named, Open, Prompt, SetConfigOption, SetMode,
+            SetModel, SetTitle, Workspace,
+        },
+        update::{Command, Update},
+    },
+    record::{tell_failures, tell_states},
+    replay::{bulk, update},
+    status,
+    to_acp::Teller,
+    work::Heartbeat,
+};
+
+/// What is known of the program that started us.
+#[derive(Debug, Clone, Default)]
+pub struct Parent {
+    /// What it has to say at `initialize` to be taken for our parent; `None` where nothing is asked.
+    pub capability: Option<String>,
+    /// It wants to be asked about every tool call.
+    pub guards: bool,
+}
+
+/// Speaks ACP until the input ends or `end` fires. Then running prompts are cancelled and answered,
+/// and every record is finalized, all in bounded time.
+pub async fn serve<R, W>(
+    reader: R,
+    writer: W,
+    backend: Arc<dyn Backend>,
+    parent: Parent,
+    end: CancellationToken,
+) where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let (peer, incoming, mut connection) = Connection::start(reader, writer, Options::default());
+    let server = Server {
+        heartbeat: Heartbeat::new(peer.clone()),
+        peer: peer.clone(),
+        backend,
+        parent,
+        sessions: Sessions::default(),
+        client: Arc::default(),
+        end: end.clone(),
+    };
+    server.run(incoming, &end).await;
+    server.close_all().await;
+    peer.close();
+    // Dropped: a client that does not read is not waited for.
+    _ = tokio::time::timeout(SIDE_OUTPUT_END_WAIT_MAX, connection.ended()).await;
+}
+
+/// What the client said of itself.
+#[derive(Debug, Default, Clone)]
+struct Client {
+    takes_notices: bool,
+    fs: FileSystem,
+    offers: Offers,
+}
+
+/// Cheap to clone; all clones are one.
+#[derive(Debug, Clone)]
+struct Server {
+    peer: Peer,
+    backend: Arc<dyn Backend>,
+    parent: Parent,
+    sessions: Sessions,
+    heartbeat: Heartbeat,
+    client: Arc<Mutex<Client>>,
+    end: CancellationToken,
+}
+
+impl Server {
+    async fn run(&self, mut incoming: Incoming, end: &CancellationToken) {
+        loop {
+            let message = tokio::select! {
+                biased;
+                () = end.cancelled() => return,
+                message = incoming.next() => message,
+            };
+            match message {
+                Some(Message::Request(request)) => self.request(request),
+                Some(Message::Notification(notification)) => self.notification(&notification),
+                None => return,
+            }
+        }
+    }
+
+    /// Serves a request. Nothing here waits: what takes time goes to a task, and what has an order
+    /// takes its place now.
+    fn request(&self, request: Request) {
+        let Request {
+            method,
+            params,
+            responder,
+        } = request;
+        let params = params.as_deref();
+        match method.as_str() {
+            "initialize" => answer(responder, read(params).and_then(|p| self.initialize(&p))),
+            "authenticate" => answer(responder, Ok(json!({}))),
+            "session/new" => self.spawn(params, responder, Self::new_session),
+            "session/load" => self.spawn(params, responder, |server, open| {
+                server.load_session(open, true)
+            }),
+            "session/resume" => self.spawn(params, responder, |server, open| {
+                server.load_session(open, false)
+            }),
+            "session/list" => self.spawn(params, responder, Self::list),
+            "session/prompt" => self.prompt(params, responder),
+            "session/set_mode" => answer(responder, read(params).and_then(|p| self.set_mode(&p))),
+            "session/set_model" => answer(responder, read(params).and_then(|p| self.set_model(&p))),
+            "session/set_config_option" => {
+                answer(
+                    responder,
+                    read(params).and_then(|p| self.set_config_option(&p)),
+                );
+            }
+            "craft/cancelPendingPrompt" => {
+                answer(responder, read(params).and_then(|p| self.cancel(&p)))
+            }
+            "qwen/control/session/approval_mode" => {
+                answer(responder, read(params).and_then(|p| self.approval_mode(&p)));
+            }
+            "qwen/control/session/title" => self.spawn(params, responder, Self::set_title),
+            "qwen/control/session/close" => self.spawn(params, responder, Self::close),
+            "qwen/control/workspace/mcp/initialize" => {
+                answer(responder, Ok(json!({"accepted": true})))
+            }
+            "qwen/status/channel/ping" => answer(responder, ping(params)),
+            "qwen/status/session/transcript" => {
+                self.spawn(params, responder, |server, named: Named| {
+                    server.stored(named, status::transcript)
+                });
+            }
+            "qwen/status/session/turn_index" => {
+                self.spawn(params, responder, |server, named: Named| {
+                    server.stored(named, status::turn_index)
+                });
+            }
+            method if method.starts_with("qwen/status/session/") => {
+                answer(responder, self.session_status(method, params));
+            }
+            method if method.starts_with("qwen/status/workspace/") => {
+                answer(responder, self.workspace_status(method, params));
+            }
+            _ => answer(responder, Err(RpcError::method_not_found(&method))),
+        }
+    }
+
+    fn notification(&self, notification: &Notification) {
+        if notification.method == "session/cancel"
+            && let Ok(named) = notification.parse_params::<Named>()
+            && let Some(live) = self.sessions.get(&named.session_id)
+        {
+            live.interrupt.fire(false);
+        }
+    }
+
+    /// Runs what takes time in a task of its own.
+    fn spawn<P, F, Fut>(&self, params: Option<&RawValue>, responder: Responder, serve: F)
+    where
+        P: DeserializeOwned,
+        F: FnOnce(Self, P) -> Fut,
+        Fut: Future<Output = Result<Value, RpcError>> + Send + 'static,
+    {
+        match read(params) {
+            Ok(params) => {
+                let serving = serve(self.clone(), params);
+                tokio::spawn(async move { answer(responder, serving.await) });
+            }
+            Err(error) => answer(responder, Err(error)),
+        }
+    }
+
+    fn client(&self) -> Client {
+        self.client
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn initialize(&self, initialize: &Initialize) -> Result<Value, RpcError> {
+        let proof = initialize.parent_capability();
+        let is_child = match &self.parent.capability {
+            Some(capability) if proof != Some(capability) => {
+                return Err(RpcError::new(
+                    INVALID_PARAMS,
+                    "Invalid private ACP parent capability",
+                ));
+            }
+            Some(_) => self.parent.guards,
+            None => false,
+        };
+        let offers = initialize.offers();
+        let initialized = Initialized::new(&offers, is_child, self.backend.version());
+        let is_first = {
+            let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_first = client.offers.active_work.is_none();
+            *client = Client {
+                takes_notices: initialize.client_capabilities.takes_notices(),
+                fs: initialize.client_capabilities.fs,
+                offers: offers.clone(),
+            };
+            is_first
+        };
+        if let (Some(work), true) = (&offers.active_work, is_first) {
+            self.beat();
+            let (server, interval) = (self.clone(), Duration::from_millis(work.interval_ms));
+            tokio::spawn(async move { server.beat_every(interval).await });
+        }
+        value(&initialized)
+    }
+
+    async fn beat_every(self, interval: Duration) {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(interval) => self.beat(),
+                () = self.end.cancelled() => return,
+                _reason = self.peer.closed() => return,
+            }
+        }
+    }
+
+    /// Says what is at work, where the client wants to know.
+    fn beat(&self) {
+        if self.client().offers.active_work.is_some() {
+            self.heartbeat.beat(&self.sessions.ids());
+        }
+    }
+
+    async fn new_session(self, open: Open) -> Result<Value, RpcError> {
+        let id = match open.wished_id() {
+            Some(wished) => {
+                let is_uuid = Uuid::try_parse(wished).is_ok() && wished.len() == 36;
+                if !is_uuid {
+                    return Err(RpcError::invalid_params("the wished session id is no UUID"));
+                }
+                wished.to_ascii_lowercase()
+            }
+            None => Uuid::new_v4().to_string(),
+        };
+        if self.sessions.get(&id).is_some() {
+            return Err(RpcError::invalid_params("the wished session id is taken"));
+        }
+        let (live, _) = self.open(id, open.cwd, How::Begin).await?;
+        let mut answer = value(&self.choices(&live))?;
+        answer["sessionId"] = json!(live.id);
+        answer["_meta"] = recording_meta(&live.config.recording());
+        self.announce_commands(&live, &open.mcp_servers);
+        Ok(answer)
+    }
+
+    async fn load_session(self, open: Open, replays: bool) -> Result<Value, RpcError> {
+        let Some(id) = open.session_id.clone() else {
+            return Err(RpcError::invalid_params("missing field `sessionId`"));
+        };
+        let in_bulk = open.wants_bulk_replay();
+        let (live, steps) = match self.sessions.get(&id) {
+            // It goes on as it is; what was said is read again.
+            Some(live) => {
+                let steps = if replays {
+                    self.steps(&id).await?
+                } else {
+                    Vec::new()
+                };
+                (live, steps)
+            }
+            None => self.open(id, open.cwd, How::TakeUp).await?,
+        };
+        let mut meta = recording_meta(&live.config.recording());
+        if replays && in_bulk {
+            meta["qwen.session.loadReplay"] =
+                bulk(&steps, ACP_REPLAY_UPDATES_MAX, ACP_REPLAY_BYTES_MAX);
+        } else if replays {
+            let teller = self.teller(&live, false);
+            for step in &steps {
+                teller.tell(&update(step)).await;
+            }
+        }
+        let mut answer = value(&self.choices(&live))?;
+        // Read again: what became of the record meanwhile is in the answer.
+        meta["onrecord/recording"] = json!(live.config.recording());
+        answer["_meta"] = meta;
+        self.announce_commands(&live, &open.mcp_servers);
+        Ok(answer)
+    }
+
+    /// Opens a session on a thread, and starts its task.
+    async fn open(
+        &self,
+        id: String,
+        cwd: PathBuf,
+        how: How,
+    ) -> Result<(Arc<Live>, Vec<agent::replay::Replayed>), RpcError> {
+        if !cwd.is_absolute() {
+            return Err(RpcError::invalid_params("`cwd` must be an absolute path"));
+        }
+        let takes_notices = self.client().takes_notices;
+        let prompt_id = Arc::default();
+        let shown_cwd = cwd.to_string_lossy().into_owned();
+        let guards = self.parent.guards && self.parent.capability.is_some();
+        let guard = guards.then(|| -> Arc<dyn agent::approval::Guard> {
+            Arc::new(ParentAsked::new(
+                self.peer.clone(),
+                &id,
+                shown_cwd.clone(),
+                Arc::clone(&prompt_id),
+            ))
+        });
+        let fs = self.client().fs;
+        let editor = (fs.read_text_file || fs.write_text_file)
+            .then(|| -> Arc<dyn Editor> { Arc::new(ClientFiles::new(self.peer.clone(), &id, fs)) });
+        let peer = self.peer.clone();
+        let voices = Voices {
+            approver: Arc::new(ClientAsked::new(self.peer.clone(), &id, cwd.clone())),
+            guard,
+            editor,
+            listen: Box::new(move |config| tell_failures(config, &peer, takes_notices)),
+        };
+        let backend = Arc::clone(&self.backend);
+        let session_id = id.clone();
+        let opened = on_thread(move || match how {
+            How::Begin => backend.begin(&session_id, &cwd, voices),
+            How::TakeUp => backend.take_up(&session_id, &cwd, voices),
+        })
+        .await?;
+        let Opened {
+            mut session,
+            config,
+            controls,
+            replay,
+            title,
+        } = opened.map_err(|error| refused(&error, &id))?;
+        let teller = Teller::new(self.peer.clone(), &id, Path::new(&shown_cwd), takes_notices);
+        session.subscribe(teller.clone());
+        let watch = config.watch_recording();
+        let live = Live::start(Parts {
+            id: id.clone(),
+            cwd: shown_cwd,
+            session,
+            config,
+            controls,
+            title,
+            teller,
+            prompt_id,
+        });
+        let (peer, gone) = (self.peer.clone(), live.gone.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = tell_states(watch, peer, id) => {}
+                () = gone.cancelled() => {}
+            }
+        });
+        self.sessions.add(Arc::clone(&live));
+        self.beat();
+        Ok((live, replay))
+    }
+
+    /// Right behind the answer that opened the session.
+    fn announce_commands(&self, live: &Live, mcp_servers: &[Value]) {
+        let teller = self.teller(live, false);
+        tokio::spawn(async move {
+            let available_commands = COMMANDS
+                .iter()
+                .map(|&(name, description)| Command { name, description })
+                .collect();
+            teller.tell(&Update::Commands { available_commands }).await;
+        });
+        if !mcp_servers.is_empty() && self.client().takes_notices {
+            let teller = self.teller(live, true);
+            tokio::spawn(async move {
+                let text =
+                    "MCP servers of the client are not started: they are not supported so far.";
+                teller
+                    .tell(&Update::Notice {
+                        severity: "warning",
+                        content: crate::protocol::update::Text::new(text),
+                    })
+                    .await;
+            });
+        }
+    }
+
+    async fn list(self, list: List) -> Result<Value, RpcError> {
+        if list.cursor.is_some() {
+            // Every page is the last.
+            return Ok(json!({"sessions": []}));
+        }
+        let backend = Arc::clone(&self.backend);
+        let rows = on_thread(move || backend.list(list.cwd.as_deref())).await?;
+        let rows = rows.map_err(|error| refused(&error, ""))?;
+        let sessions: Vec<Value> = rows
+            .into_iter()
+            .map(|row| {
+                json!({
+                    "sessionId": row.session_id,
+                    "cwd": row.cwd,
+                    "title": row.title,
+                    "updatedAt": row.updated_at,
+                    "_meta": {
+                        "createdAt": row.created_at,
+                        "startTime": row.created_at,
+                        "preview": row.preview,
+                    },
+                })
+            })
+            .collect();
+        Ok(json!({"sessions": sessions}))
+    }
+
+    fn prompt(&self, params: Option<&RawValue>, responder: Responder) {
+        let prompt: Prompt = match read(params) {
+            Ok(prompt) => prompt,
+            Err(error) => return answer(responder, Err(error)),
+        };
+        let live = match self.live(&prompt.session_id) {
+            Ok(live) => live,
+            Err(error) => return answer(responder, Err(error)),
+        };
+        let text = (!prompt.continues()).then(|| prompt.text());
+        if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+            let error = RpcError::invalid_params("the prompt is empty");
+            return answer(responder, Err(error));
+        }
+        live.prompt(Asked {
+            text,
+            prompt_id: prompt.prompt_id(),
+            responder,
+        });
+    }
+
+    fn cancel(&self, named: &Named) -> Result<Value, RpcError> {
+        let live = self.live(&named.session_id)?;
+        let cancelled = live.interrupt.is_running();
+        live.interrupt.fire(false);
+        Ok(json!({"cancelled": cancelled}))
+    }
+
+    fn set_mode(&self, wish: &SetMode) -> Result<Value, RpcError> {
+        let live = self.live(&wish.session_id)?;
+        self.change_mode(&live, &wish.mode_id)?;
+        Ok(json!({}))
+    }
+
+    fn approval_mode(&self, wish: &ApprovalMode) -> Result<Value, RpcError> {
+        let live = self.live(&wish.session_id)?;
+        let previous = live.controls.mode();
+        self.change_mode(&live, &wish.mode)?;
+        Ok(json!({"previous": previous.as_str(), "current": wish.mode}))
+    }
+
+    fn change_mode(&self, live: &Live, word: &str) -> Result<(), RpcError> {
+        let mode = Mode::of_word(word).ok_or_else(|| {
+            RpcError::new(
+                INVALID_PARAMS,
+                format!("Invalid params: Unknown approval mode: {word}"),
+            )
+        })?;
+        live.controls.set_mode(mode);
+        // Dropped: it takes its place before the answer, and the answer says the same.
+        _ = self.peer.notify_now(
+            "qwen/notify/session/mode-update",
+            &json!({"v": 1, "sessionId": live.id, "currentModeId": mode.as_str()}),
+        );
+        Ok(())
+    }
+
+    fn set_model(&self, wish: &SetModel) -> Result<Value, RpcError> {
+        let live = self.live(&wish.session_id)?;
+        self.change_model(&live, &wish.model_id)?;
+        Ok(json!({}))
+    }
+
+    fn change_model(&self, live: &Live, name: &str) -> Result<(), RpcError> {
+        let provider = self
+            .backend
+            .model(name)
+            .map_err(|details| RpcError::internal(&details))?;
+        live.controls.set_provider(provider);
+        Ok(())
+    }
+
+    fn set_config_option(&self, wish: &SetConfigOption) -> Result<Value, RpcError> {
+        let live = self.live(&wish.session_id)?;
+        match wish.config_id.as_str() {
+            "mode" => self.change_mode(&live, &wish.value)?,
+            "model" => self.change_model(&live, &wish.value)?,
+            other => {
+                return Err(RpcError::invalid_params(&format!(
+                    "there is no option `{other}`; there are `mode` and `model`"
+                )));
+            }
+        }
+        Ok(json!({"configOptions": self.choices(&live).config_options}))
+    }
+
+    async fn set_title(self, wish: SetTitle) -> Result<Value, RpcError> {
+        let live = self.live(&wish.session_id)?;
+        let source = match wish.title_source.as_deref() {
+            Some("auto") => TitleSource::Auto,
+            Some(_) | None => TitleSource::Manual,
+        };
+        let persisted = live.rename(&wish.display_name, source).await;
+        Ok(json!({
+            "sessionId": wish.session_id,
+            "displayName": wish.display_name,
+            "titleSource": wish.title_source.as_deref().unwrap_or("manual"),
+            "persisted": persisted,
+        }))
+    }
+
+    async fn close(self, wish: Close) -> Result<Value, RpcError> {
+        let drain = match wish.drain_timeout_ms {
+            Some(millis) if (1..=2_147_483_647).contains(&millis) => Duration::from_millis(millis),
+            Some(_) => {
+                return Err(RpcError::invalid_params(
+                    "`drainTimeoutMs` must be from 1 to 2147483647",
+                ));
+            }
+            None => ACP_CLOSE_DRAIN_DEFAULT,
+        };
+        let closed = json!({"sessionId": wish.session_id, "closed": true});
+        let Some(live) = self.sessions.get(&wish.session_id) else {
+            return Ok(closed);
+        };
+        if wish.only_if_unheld && live.interrupt.is_running() {
+            let holds = [json!({"id": wish.session_id, "category": "session"})];
+            return Ok(json!({"sessionId": wish.session_id, "closed": false, "holds": holds}));
+        }
+        match live.close(wish.require_flush, drain).await {
+            Ok(()) => {
+                self.sessions.remove(&wish.session_id);
+                self.beat();
+                let mut closed = closed;
+                closed["_meta"] = recording_meta(&live.config.recording());
+                Ok(closed)
+            }
+            Err(NotClosed::NotSaved(report)) => Err(not_saved(&report)),
+            Err(NotClosed::TimedOut) => Err(RpcError::internal(&format!(
+                "Session close timed out after {}ms",
+                drain.as_millis()
+            ))),
+        }
+    }
+
+    fn session_status(&self, method: &str, params: Option<&RawValue>) -> Result<Value, RpcError> {
+        let what = method.trim_start_matches("qwen/status/session/");
+        let serve: fn(&Self, &Live) -> Value = match what {
+            "context" => |server, live| status::context(live, &server.choices(live)),
+            "supported_commands" => |_, live| status::supported_commands(live),
+            "stats" => |_, live| status::stats(live),
+            "tasks" => |_, live| status::tasks(live),
+            _ => return Err(RpcError::method_not_found(method)),
+        };
+        let named: Named = read(params)?;
+        let live = self.live(&named.session_id)?;
+        Ok(serve(self, &live))
+    }
+
+    fn workspace_status(&self, method: &str, params: Option<&RawValue>) -> Result<Value, RpcError> {
+        let workspace: Workspace = read(params)?;
+        let cwd = workspace.cwd.unwrap_or_default();
+        match method.trim_start_matches("qwen/status/workspace/") {
+            "mcp" => Ok(status::mcp(&cwd)),
+            "skills" => Ok(status::skills(&cwd)),
+            "tools" => Ok(status::tools(&cwd)),
+            "preflight" => Ok(status::preflight(&self.backend.models())),
+            _ => Err(RpcError::method_not_found(method)),
+        }
+    }
+
+    async fn stored(
+        self,
+        named: Named,
+        shape: fn(&str, &[agent::replay::Replayed]) -> Value,
+    ) -> Result<Value, RpcError> {
+        let steps = self.steps(&named.session_id).await?;
+        Ok(shape(&named.session_id, &steps))
+    }
+
+    async fn steps(&self, id: &str) -> Result<Vec<agent::replay::Replayed>, RpcError> {
+        let (backend, session_id) = (Arc::clone(&self.backend), id.to_owned());
+        match on_thread(move || backend.replay(&session_id)).await? {
+            Ok(steps) => Ok(steps),
+            // Nothing of it is recorded yet.
+            Err(OpenError::NotFound) if self.sessions.get(id).is_some() => Ok(Vec::new()),
+            Err(error) => Err(refused(&error, id)),
+        }
+    }
+
+    fn live(&self, id: &str) -> Result<Arc<Live>, RpcError> {
+        self.sessions
+            .get(id)
+            .ok_or_else(|| RpcError::invalid_params(&format!("Session not found: {id}")))
+    }
+
+    fn teller(&self, live: &Live, takes_notices: bool) -> Teller {
+        Teller::new(
+            self.peer.clone(),
+            &live.id,
+            Path::new(&live.cwd),
+            takes_notices,
+        )
+    }
+
+    fn choices(&self, live: &Live) -> Choices {
+        Choices::new(
+            live.controls.mode(),
+            live.controls.provider().model(),
+            &self.backend.models(),
+        )
+    }
+
+    /// Ends every session, all at once.
+    async fn close_all(&self) {
+        let closing: Vec<_> = self
+            .sessions
+            .take_all()
+            .into_iter()
+            .map(|live| tokio::spawn(async move { live.close(false, EXIT_WAIT_MAX).await }))
+            .collect();
+        self.beat();
+        // Dropped: what could not be saved in time was told where it failed.
+        _ = tokio::time::timeout(SETTLE_WAIT_MAX + EXIT_WAIT_MAX, async {
+            for closed in closing {
+                // Dropped: as above.
+                _ = closed.await;
+            }
+        })
+        .await;
+    }
+}
+
+/// How a session is opened.
+#[derive(Debug, Clone, Copy)]
+enum How {
+    Begin,
+    TakeUp,
+}
+
+fn read<'a, P: Deserialize<'a>>(params: Option<&'a RawValue>) -> Result<P, RpcError> {
+    let json = params.map_or("{}", RawValue::get);
+    serde_json::from_str(json).map_err(|error| RpcError::invalid_params(&error.to_string()))
+}
+
+fn value(value: &impl Serialize) -> Result<Value, RpcError> {
+    serde_json::to_value(value).map_err(|error| RpcError::internal(&error.to_string()))
+}
+
+fn answer(responder: Responder, result: Result<Value, RpcError>) {
+    // Dropped: the answer has its place in the order; a client that is gone needs none.
+    drop(responder.respond(result));
+}
+
+fn ping(params: Option<&RawValue>) -> Result<Value, RpcError> {
+    #[derive(Deserialize)]
+    struct Ping {
+        nonce: Value,
+    }
+    let Ping { nonce } = read(params)?;
+    Ok(json!({"v": 1, "nonce": nonce}))
+}
+
+fn refused(error: &OpenError, id: &str) -> RpcError {
+    /// ACP's code for a resource that is not there.
+    const NOT_FOUND: i64 = -32_002;
+    match error {
+        OpenError::NotFound => {
+            RpcError::new(NOT_FOUND, format!("Resource not found: session:{id}"))
+                .with_data(&json!({"uri": format!("session:{id}")}))
+        }
+        OpenError::Invalid(details) => RpcError::invalid_params(details),
+        OpenError::Busy(details) | OpenError::Other(details) => RpcError::internal(details),
+    }
+}
+
+/// A strict close whose flush failed: class and remedy, no path (R21, R28).
+fn not_saved(report: &RecordingReport) -> RpcError {
+    let details = match report.class {
+        Some(class) => format!(
+            "Part of this session is not saved ({}): {}. It is still open; close it without requireFlush to give that part up.",
+            class.as_str(),
+            words::remedy(class)
+        ),
+        None => "Part of this session is not yet on disk. It is still open; try again.".to_owned(),
+    };
+    RpcError::new(INTERNAL_ERROR, "Internal error").with_data(&json!({
+        "details": details,
+        "errorKind": "recording_not_flushed",
+        "onrecord/recording": report,
+    }))
+}
+
+/// Runs blocking work on a thread of its own.
+async fn on_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, RpcError> {
+    let (answer, done) = oneshot::channel();
+    thread::Builder::new()
+        .name("sessions".to_owned())
+        .spawn(move || {
+            // Dropped: whoever asked has gone.
+            _ = answer.send(work());
+        })
+        .map_err(|_error| RpcError::internal("no thread can be started; try again later"))?;
+    done.await
+        .map_err(|_broken| RpcError::internal("this is a fault of the program, please report it"))
+}

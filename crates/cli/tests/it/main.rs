@@ -9,6 +9,7 @@ mod driven;
 mod faults;
 mod peers;
 mod record;
+mod replay;
 mod run;
 mod sdk;
 mod sessions;

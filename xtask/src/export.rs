@@ -1,13 +1,24 @@
-//! What is generated from sources: `docs/limits.md` from the maxima in `wire`.
+//! What is generated from sources: `docs/limits.md` from the maxima in `wire`, the schemas in `spec/`
+//! from its types.
 
-use std::{fs, process::ExitCode};
+use std::{
+    fs,
+    process::{Command, ExitCode, Stdio},
+};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::{tidy::Breach, workspace::Workspace};
 
 const SOURCE: &str = "crates/wire/src/limits.rs";
 const PAGE: &str = "docs/limits.md";
+
+/// The words of `wire`'s example `schema`, and where each schema lies. That they are fresh is a test
+/// of `wire`, which has the types.
+const SCHEMAS: [(&str, &str); 2] = [
+    ("output", "spec/stream-json.schema.json"),
+    ("input", "spec/stream-json-input.schema.json"),
+];
 
 const HEAD: &str = "\
 # Limits
@@ -22,7 +33,27 @@ Every queue, line, frame, retry and wait has a maximum. This page is generated b
 pub(crate) fn run(workspace: &Workspace) -> Result<ExitCode> {
     fs::write(workspace.join(PAGE), page(workspace)?)?;
     println!("wrote {PAGE}");
+    for (word, path) in SCHEMAS {
+        let schema = schema(workspace, word)?;
+        let path = workspace.join(path);
+        fs::create_dir_all(path.parent().context("a schema lies in a folder")?)?;
+        fs::write(&path, schema)?;
+    }
+    println!("wrote {}", SCHEMAS.map(|(_, path)| path).join(", "));
     Ok(ExitCode::SUCCESS)
+}
+
+/// A schema, from the program that has the types.
+fn schema(workspace: &Workspace, word: &str) -> Result<Vec<u8>> {
+    let output = Command::new("cargo")
+        .args(["run", "--quiet", "--locked", "--package", "wire"])
+        .args(["--features", "schema", "--example", "schema", "--", word])
+        .current_dir(workspace.root())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("failed to start cargo")?;
+    ensure!(output.status.success(), "the schemas could not be made");
+    Ok(output.stdout)
 }
 
 /// Whether the page says what the source says.

@@ -27,7 +27,7 @@ Usage: cargo xtask <command>
   test [--install]    all checks and tests, as CI runs them (`ci` is the same);
                       --install brings the programs that are missing
   tidy                the rules that a compiler does not know
-  export              writes what is generated: docs/limits.md
+  export              writes what is generated: docs/limits.md and spec/
   bench [--write]     measures a release build; --write puts it into docs/performance.md
 ";
 

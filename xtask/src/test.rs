@@ -26,6 +26,25 @@ const CLIPPY: &[&str] = &[
     "-D",
     "warnings",
 ];
+/// The schema is no part of the product, which is therefore checked without it.
+const SCHEMA_CLIPPY: &[&str] = &[
+    "clippy",
+    "--package=wire",
+    "--features=schema",
+    "--all-targets",
+    "--locked",
+    "--",
+    "-D",
+    "warnings",
+];
+const SCHEMA_TESTS: &[&str] = &[
+    "test",
+    "--package=wire",
+    "--features=schema",
+    "--locked",
+    "--test=it",
+    "schema::",
+];
 const NEXTEST: &[&str] = &[
     "nextest",
     "run",
@@ -52,7 +71,7 @@ pub(crate) fn run(workspace: &Workspace, wish: Wish) -> Result<ExitCode> {
     let tests = if has_nextest() { NEXTEST } else { LIBTEST };
     let mut count = Count::default();
     let mut success = true;
-    for step in [FORMAT, CLIPPY, tests, DOCTESTS] {
+    for step in [FORMAT, CLIPPY, SCHEMA_CLIPPY, tests, SCHEMA_TESTS, DOCTESTS] {
         let start = Instant::now();
         eprintln!("==> cargo {}", step.join(" "));
         let ended = runner::run(&mut stage.command(step))?;

@@ -63,7 +63,7 @@ impl Workspace {
 
     /// Every file of ours that is text, by its path from the root, sorted.
     pub(crate) fn texts(&self) -> Result<Vec<Text>> {
-        const FOLDERS: [&str; 4] = ["crates", "xtask", "docs", ".config"];
+        const FOLDERS: [&str; 5] = ["crates", "xtask", "docs", "spec", ".config"];
         const ENDINGS: [&str; 7] = ["rs", "toml", "md", "c", "h", "json", "jsonl"];
         let mut pending: Vec<_> = FOLDERS.into_iter().map(|name| self.join(name)).collect();
         pending.retain(|folder| folder.is_dir());

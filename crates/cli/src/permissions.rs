@@ -58,7 +58,7 @@ impl Permissions {
                 tool_use_id: question.call.id.clone(),
                 input: question.call.args.clone(),
                 permission_suggestions: suggestions(question.preview),
-                blocked_path: None,
+                blocked_path: (),
             },
         }));
         let mut open = Open {

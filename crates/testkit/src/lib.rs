@@ -12,5 +12,6 @@ pub mod measure;
 pub mod need;
 pub mod peers;
 pub mod run;
+pub mod schema;
 pub mod stub_model;
 pub mod transcripts;

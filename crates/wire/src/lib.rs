@@ -5,6 +5,8 @@
 
 pub mod limits;
 pub mod recording;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod sse;
 pub mod stream_json;
 pub mod words;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Whether what was accepted is on disk. A level, not an event: it can be read at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RecordingState {
     /// Every accepted record is on disk; also before the first record.
@@ -34,6 +35,7 @@ impl RecordingState {
 
 /// Why recording failed, coarse enough to leave the machine (B4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FaultClass {
     /// The disk, or its inodes, ran out.
@@ -79,6 +81,7 @@ impl FaultClass {
 
 /// The object `recording` of a result, and of everything else that reports the level (B1).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RecordingReport {
     /// The level.

@@ -9,7 +9,7 @@ use super::Breach;
 use crate::workspace::Workspace;
 
 /// Licences that ask for no more than to be named.
-const ALLOWED: [&str; 13] = [
+const ALLOWED: [&str; 14] = [
     "0BSD",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
@@ -20,6 +20,7 @@ const ALLOWED: [&str; 13] = [
     "CDLA-Permissive-2.0",
     "ISC",
     "MIT",
+    "MIT-0",
     "Unicode-3.0",
     "Unlicense",
     "Zlib",

@@ -16,9 +16,12 @@ use agent::{
     session::{Interruption, Session},
     tool::{Tool, find},
 };
-use wire::stream_json::control::{
-    Answer, AvailableModel, Behavior, Capabilities, ContextBreakdown, ContextUsage, HostRequest,
-    Initialize, NamedAnswer, NamedTokens, UsageInfo, UsageSummary,
+use wire::stream_json::{
+    ServerStatus,
+    control::{
+        Answer, AvailableModel, Behavior, Capabilities, ContextBreakdown, ContextUsage,
+        HostRequest, Initialize, NamedAnswer, NamedTokens, UsageInfo, UsageSummary,
+    },
 };
 
 use super::mcp::Servers;
@@ -151,7 +154,7 @@ impl Control {
                 NamedAnswer::SetEffort {
                     effort: effort.as_str(),
                     applied,
-                    r#override: None,
+                    r#override: (),
                 }
             }
             HostRequest::SupportedCommands => NamedAnswer::SupportedCommands {
@@ -346,4 +349,4 @@ fn tokens(n_bytes: usize) -> u64 {
 }
 
 /// The status of each server, by name.
-pub(super) type Status = BTreeMap<String, &'static str>;
+pub(super) type Status = BTreeMap<String, ServerStatus>;

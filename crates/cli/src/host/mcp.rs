@@ -14,7 +14,10 @@ use agent::{
 use futures_util::{FutureExt, future::BoxFuture};
 use serde_json::value::RawValue;
 use tokio::sync::watch;
-use wire::stream_json::control::{McpAnswer, OurRequest};
+use wire::stream_json::{
+    ServerStatus,
+    control::{McpAnswer, OurRequest},
+};
 
 use super::{Host, control::Status};
 
@@ -105,9 +108,9 @@ impl Servers {
         let servers = self.lock();
         let status = servers.iter().map(|(name, state)| {
             let word = match state {
-                State::Connecting => "connecting",
-                State::Connected(server) if server.is_connected() => "connected",
-                State::Connected(_) | State::Failed => "disconnected",
+                State::Connecting => ServerStatus::Connecting,
+                State::Connected(server) if server.is_connected() => ServerStatus::Connected,
+                State::Connected(_) | State::Failed => ServerStatus::Disconnected,
             };
             (name.clone(), word)
         });

@@ -5,17 +5,17 @@ use agent::{
     message::{Block as ModelBlock, ToolCall, Usage as ModelUsage},
     tool::cut,
 };
-use serde_json::json;
+use serde_json::value::RawValue;
 use transcript::recorder::RecordingFailure;
 use uuid::Uuid;
 use wire::{
     QWEN_CODE_VERSION,
     limits::STREAM_JSON_TOOL_RESULT_BYTES_MAX,
     stream_json::{
-        Assistant, AssistantMessage, Block, Data, Degraded, Delta, Denial, Init, InvalidInputData,
-        McpServer, Message, Partial, PartialMessage, ResultError, Retry, SessionChanged,
-        SessionEnd, SessionStart, StreamEvent, System, SystemData, TurnResult, Usage, User,
-        UserMessage, Warning, input::InvalidInput,
+        Assistant, AssistantMessage, Block, Degraded, Delta, Denial, GoalState, Init,
+        InvalidInputData, McpServer, Message, Partial, PartialMessage, ResultError, Retry,
+        ServerStatus, SessionChanged, SessionEnd, SessionStart, StreamEvent, System, SystemData,
+        TurnResult, Usage, User, UserBlock, UserMessage, Warning, input::InvalidInput,
     },
     words,
 };
@@ -113,33 +113,33 @@ impl Messages {
     pub(crate) fn degraded(failure: &RecordingFailure) -> Message {
         system(
             &failure.session_id,
-            "session_recording_degraded",
-            Data::Degraded(Degraded {
+            System::SessionRecordingDegraded,
+            Degraded {
                 session_id: failure.session_id.clone(),
                 reason: words::REASON_WRITE_FAILED,
                 message: words::DEGRADED_MESSAGE,
                 class: failure.class,
                 last_record_uuid: failure.last_record_uuid.clone(),
-            }),
+            },
         )
     }
 
     /// The last message of an output that is given up.
     pub(crate) fn given_up(&self, message: &str) -> Message {
         let message = message.to_owned();
-        self.system("output_given_up", Data::Warning(Warning { message }))
+        self.system(System::OutputGivenUp, Warning { message })
     }
 
     /// Says that a line which was sent to us is none of the protocol.
     pub(crate) fn invalid_input(session_id: &str, error: &InvalidInput, line: u64) -> Message {
         system(
             session_id,
-            "invalid_input",
-            Data::InvalidInput(InvalidInputData {
+            System::InvalidInput,
+            InvalidInputData {
                 reason: error.reason,
                 message: error.message.clone(),
                 line,
-            }),
+            },
         )
     }
 
@@ -151,7 +151,7 @@ impl Messages {
                 self.session_id.clone_from(&info.session_id);
                 self.model.clone_from(&info.model);
                 if let Some(prompt) = prompt {
-                    emit(self.user(vec![Block::Text {
+                    emit(self.user(vec![UserBlock::Text {
                         text: prompt.to_string(),
                     }]));
                 }
@@ -164,14 +164,14 @@ impl Messages {
                     previous_session_id: change.previous_session_id.clone(),
                     previous_recording: change.previous_recording.clone(),
                 };
-                emit(self.system("session_changed", Data::SessionChanged(data)));
+                emit(self.system(System::SessionChanged, data));
             }
             Event::SessionEnded(recording) if self.shape == Shape::Beside => {
                 let data = SessionEnd {
                     session_id: self.session_id.clone(),
                     recording: recording.clone(),
                 };
-                emit(self.system("session_end", Data::SessionEnd(data)));
+                emit(self.system(System::SessionEnd, data));
             }
             Event::SessionEnded(_) => {}
             Event::ModelStarted => {
@@ -187,12 +187,12 @@ impl Messages {
                 wait,
                 error,
             } => emit(self.system(
-                "retry",
-                Data::Retry(Retry {
+                System::Retry,
+                Retry {
                     attempt: *attempt,
                     delay_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
                     message: error.message.clone(),
-                }),
+                },
             )),
             Event::ToolProgress { call_id, text } if self.partial => self.event(
                 Partial::ToolProgress {
@@ -209,7 +209,7 @@ impl Messages {
             }
             Event::Warning(line) => {
                 let message = line.clone();
-                emit(self.system("warning", Data::Warning(Warning { message })));
+                emit(self.system(System::Warning, Warning { message }));
             }
             Event::TurnEnded(summary) => self.end_turn(summary, emit),
         }
@@ -226,7 +226,7 @@ impl Messages {
                 supported_events: BESIDE_TYPES,
                 onrecord_version: env!("CARGO_PKG_VERSION"),
             };
-            emit(self.system("session_start", Data::SessionStart(data)));
+            emit(self.system(System::SessionStart, data));
         }
     }
 
@@ -240,7 +240,6 @@ impl Messages {
             info.session_id.clone()
         };
         emit(Message::System(System::Init(Box::new(Init {
-            subtype: "init",
             uuid,
             session_id: info.session_id.clone(),
             cwd: info.cwd.clone(),
@@ -254,7 +253,7 @@ impl Messages {
             onrecord_version: env!("CARGO_PKG_VERSION"),
         }))));
         if !self.introduced && self.shape == Shape::Streamed {
-            let goal_state = json!({"v": 2, "goal": null, "activity": "idle"});
+            let goal_state = GoalState::IDLE;
             self.event(Partial::GoalState { goal_state }, emit);
         }
         self.introduced = true;
@@ -267,10 +266,13 @@ impl Messages {
         if self.open.is_none() {
             self.begin_block(
                 match kind {
-                    Growing::Text => json!({"type": "text", "text": ""}),
-                    Growing::Thinking => {
-                        json!({"type": "thinking", "thinking": "", "signature": ""})
-                    }
+                    Growing::Text => Block::Text {
+                        text: String::new(),
+                    },
+                    Growing::Thinking => Block::Thinking {
+                        thinking: String::new(),
+                        signature: String::new(),
+                    },
                 },
                 emit,
             );
@@ -298,7 +300,7 @@ impl Messages {
         }
     }
 
-    fn begin_block(&mut self, content_block: serde_json::Value, emit: &mut Emit<'_>) {
+    fn begin_block(&mut self, content_block: Block, emit: &mut Emit<'_>) {
         if !self.partial {
             return;
         }
@@ -388,7 +390,11 @@ impl Messages {
         let (id, name) = (call.id.clone(), call.name.clone());
         if self.partial {
             self.begin_block(
-                json!({"type": "tool_use", "id": id, "name": name, "input": {}}),
+                Block::ToolUse {
+                    id: id.clone(),
+                    name: name.clone(),
+                    input: no_arguments(),
+                },
                 emit,
             );
             let delta = Delta::InputJsonDelta {
@@ -434,14 +440,14 @@ impl Messages {
     }
 
     fn tool_result(&self, call: &ToolCall, text: &str, status: ToolStatus) -> Message {
-        self.user(vec![Block::ToolResult {
+        self.user(vec![UserBlock::ToolResult {
             tool_use_id: call.id.clone(),
             is_error: status != ToolStatus::Success,
             content: Some(cut_to_json(text, STREAM_JSON_TOOL_RESULT_BYTES_MAX)),
         }])
     }
 
-    fn user(&self, content: Vec<Block>) -> Message {
+    fn user(&self, content: Vec<UserBlock>) -> Message {
         Message::User(User {
             uuid: id(),
             session_id: self.session_id.clone(),
@@ -491,8 +497,8 @@ impl Messages {
         })));
     }
 
-    fn system(&self, subtype: &'static str, data: Data) -> Message {
-        system(&self.session_id, subtype, data)
+    fn system<T>(&self, kind: fn(SystemData<T>) -> System, data: T) -> Message {
+        system(&self.session_id, kind, data)
     }
 
     fn event(&self, event: Partial, emit: &mut Emit<'_>) {
@@ -505,12 +511,11 @@ impl Messages {
     }
 }
 
-fn system(session_id: &str, subtype: &'static str, data: Data) -> Message {
-    Message::System(System::Other(SystemData {
-        subtype,
+fn system<T>(session_id: &str, kind: fn(SystemData<T>) -> System, data: T) -> Message {
+    Message::System(kind(SystemData {
         uuid: id(),
         session_id: session_id.to_owned(),
-        parent_tool_use_id: None,
+        parent_tool_use_id: (),
         data,
     }))
 }
@@ -533,15 +538,21 @@ fn mcp_server(server: &agent::event::McpServer) -> McpServer {
     McpServer {
         name: server.name.clone(),
         status: if server.connected {
-            "connected"
+            ServerStatus::Connected
         } else {
-            "disconnected"
+            ServerStatus::Disconnected
         },
     }
 }
 
 fn id() -> String {
     Uuid::new_v4().to_string()
+}
+
+/// The arguments of a call that begins.
+fn no_arguments() -> Box<RawValue> {
+    // `{}` is JSON.
+    RawValue::from_string("{}".to_owned()).unwrap_or_default()
 }
 
 fn usage_of(usage: ModelUsage) -> Usage {

@@ -8,12 +8,12 @@ use std::{
 };
 
 use agent::feed::Feed;
-use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 use wire::{
     limits::{COMMAND_FILE_NAP, INPUT_LINE_BYTES_MAX},
     stream_json::{
         Message,
+        command::Command,
         control::{ControlResponse, Response},
         input::{InvalidInput, InvalidReason},
     },
@@ -25,19 +25,6 @@ use crate::{
     prompts::{WeakSender, Work},
     questions::{Questions, Reply},
 };
-
-/// One command.
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Command {
-    /// A prompt.
-    Submit { text: String },
-    /// The answer to a permission request.
-    ConfirmationResponse { request_id: String, allowed: bool },
-    /// What we do not know is left alone.
-    #[serde(other)]
-    Unknown,
-}
 
 /// What is needed to follow a file of commands.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ mod peers;
 mod record;
 mod replay;
 mod run;
+mod schema;
 mod sdk;
 mod sessions;
 mod side;

@@ -8,8 +8,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
+use super::ServerStatus;
+
 /// What the program that drives us asks. Fields that we do not know are ignored.
 #[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "subtype", rename_all = "snake_case")]
 pub enum HostRequest {
     /// Begins SDK mode: from now on the host is asked about tool calls.
@@ -20,7 +23,8 @@ pub enum HostRequest {
     ContinueLastTurn,
     /// Changes the approval mode, from the next tool call on.
     SetPermissionMode {
-        /// Its word.
+        /// The mode.
+        #[cfg_attr(feature = "schema", schemars(extend("enum" = ["plan", "default", "auto-edit", "auto", "yolo"])))]
         mode: String,
     },
     /// Changes the model, from the next model call on.
@@ -30,7 +34,8 @@ pub enum HostRequest {
     },
     /// Changes how hard the model thinks, from the next model call on.
     SetEffort {
-        /// `low`, `medium` or `high`.
+        /// How hard.
+        #[cfg_attr(feature = "schema", schemars(extend("enum" = ["low", "medium", "high"])))]
         effort: String,
     },
     /// Asks for the slash commands.
@@ -58,27 +63,40 @@ pub enum HostRequest {
     },
     /// Anything else.
     #[serde(other)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     Unknown,
 }
 
-/// Fields of [`HostRequest::Initialize`].
+/// What `initialize` says of the host. Every field may be absent.
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Initialize {
     /// MCP servers that run in the host, by name.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<BTreeMap<String, Box<RawValue>>>")
+    )]
     pub sdk_mcp_servers: Option<BTreeMap<String, IgnoredAny>>,
     /// MCP servers that we would start or reach, by name.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<BTreeMap<String, Box<RawValue>>>")
+    )]
     pub mcp_servers: Option<BTreeMap<String, IgnoredAny>>,
     /// Sub-agents.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Vec<Box<RawValue>>>"))]
     pub agents: Option<Vec<IgnoredAny>>,
     /// How long the host may take to answer.
     pub timeout: Option<HostTimeout>,
-    /// See [`HostRequest::SetEffort`].
+    /// How hard the model thinks, as in `set_effort`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["low", "medium", "high", null])))]
     pub effort: Option<String>,
 }
 
 /// Times that a host allows itself.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostTimeout {
     /// Milliseconds to decide about a tool call; at most 600,000.
@@ -87,6 +105,7 @@ pub struct HostTimeout {
 
 /// A request of ours to the host.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ControlRequest {
     /// Its id.
     pub request_id: String,
@@ -96,9 +115,10 @@ pub struct ControlRequest {
 
 /// What we ask the host.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "subtype", rename_all = "snake_case")]
 pub enum OurRequest {
-    /// May this call run? Answered by [`Permission`].
+    /// May this call run? Answered with `behavior`.
     CanUseTool {
         /// The tool's name.
         tool_name: String,
@@ -109,9 +129,9 @@ pub enum OurRequest {
         /// What a person could be offered.
         permission_suggestions: Vec<Suggestion>,
         /// Always `null`.
-        blocked_path: Option<String>,
+        blocked_path: (),
     },
-    /// A JSON-RPC message for an MCP server in the host. Answered by [`McpAnswer`].
+    /// A JSON-RPC message for an MCP server in the host. Answered with `mcp_response`.
     McpMessage {
         /// The server's name.
         server_name: String,
@@ -122,8 +142,10 @@ pub enum OurRequest {
 
 /// One choice for a person who is asked.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Suggestion {
     /// `allow`, `deny` or `modify`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["allow", "deny", "modify"])))]
     pub r#type: &'static str,
     /// A few words.
     pub label: &'static str,
@@ -131,8 +153,9 @@ pub struct Suggestion {
     pub description: String,
 }
 
-/// The host's answer to [`OurRequest::CanUseTool`].
+/// The host's answer to our `can_use_tool`.
 #[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Permission {
     /// Whether the call runs.
     pub behavior: Behavior,
@@ -147,6 +170,7 @@ pub struct Permission {
 
 /// Whether a call runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Behavior {
     /// It does.
@@ -155,15 +179,17 @@ pub enum Behavior {
     Deny,
 }
 
-/// The host's answer to [`OurRequest::McpMessage`].
+/// The host's answer to `mcp_message`.
 #[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct McpAnswer {
     /// The server's message; an empty result for a notification.
     pub mcp_response: Option<Box<RawValue>>,
 }
 
-/// The end of an answer's way: to a host, or to a program on the second output.
+/// An answer to a request of the host; on a second output, what became of a question.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ControlResponse {
     /// The answer.
     pub response: Response,
@@ -171,6 +197,7 @@ pub struct ControlResponse {
 
 /// Withdraws a request of ours: it was answered elsewhere, or is answered by nobody any more.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ControlCancelRequest {
     /// Of the request.
     pub request_id: String,
@@ -178,6 +205,7 @@ pub struct ControlCancelRequest {
 
 /// Whether a request was served.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "subtype", rename_all = "snake_case")]
 pub enum Response {
     /// It was.
@@ -198,6 +226,7 @@ pub enum Response {
 
 /// What a request is answered with.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Answer {
     /// Most answers name their request.
@@ -205,8 +234,10 @@ pub enum Answer {
     /// To `set_permission_mode`.
     ModeUpdated {
         /// Always `updated`.
+        #[cfg_attr(feature = "schema", schemars(extend("const" = "updated")))]
         status: &'static str,
         /// The mode.
+        #[cfg_attr(feature = "schema", schemars(extend("enum" = ["plan", "default", "auto-edit", "auto", "yolo"])))]
         mode: &'static str,
     },
     /// What became of a question, told to the program on the second output.
@@ -218,6 +249,7 @@ pub enum Answer {
 
 /// Answers that name their request.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "subtype", rename_all = "snake_case")]
 pub enum NamedAnswer {
     /// To `initialize`.
@@ -234,6 +266,7 @@ pub enum NamedAnswer {
         /// Whether a turn goes on.
         accepted: bool,
         /// `none`, `interrupted_prompt` or `interrupted_turn`.
+        #[cfg_attr(feature = "schema", schemars(extend("enum" = ["none", "interrupted_prompt", "interrupted_turn"])))]
         interruption: &'static str,
     },
     /// To `set_model`.
@@ -244,11 +277,12 @@ pub enum NamedAnswer {
     /// To `set_effort`.
     SetEffort {
         /// The effort of now.
+        #[cfg_attr(feature = "schema", schemars(extend("enum" = ["low", "medium", "high"])))]
         effort: &'static str,
         /// Whether the model takes it.
         applied: bool,
         /// Always `null`.
-        r#override: Option<String>,
+        r#override: (),
     },
     /// To `supported_commands`.
     SupportedCommands {
@@ -257,8 +291,8 @@ pub enum NamedAnswer {
     },
     /// To `mcp_server_status`.
     McpServerStatus {
-        /// `connected`, `connecting` or `disconnected`, by name.
-        status: BTreeMap<String, &'static str>,
+        /// How each stands, by name.
+        status: BTreeMap<String, ServerStatus>,
     },
     /// To `get_available_models`.
     GetAvailableModels {
@@ -281,6 +315,7 @@ pub enum NamedAnswer {
 
 /// What is spoken here.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(clippy::struct_excessive_bools, reason = "the shape that clients read")]
 pub struct Capabilities {
     /// The host is asked about tool calls.
@@ -320,6 +355,7 @@ impl Capabilities {
 
 /// A model that can be set.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AvailableModel {
     /// Its name, as `set_model` takes it.
     pub id: String,
@@ -333,6 +369,7 @@ pub struct AvailableModel {
 /// How full the model's context is. All figures are tokens; those that are not known are estimates of
 /// four bytes a token.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ContextUsage {
     /// The model.
@@ -355,6 +392,7 @@ pub struct ContextUsage {
 
 /// Where the tokens of a context come from.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ContextBreakdown {
     /// Instructions.
@@ -369,6 +407,7 @@ pub struct ContextBreakdown {
 
 /// Tokens of one thing.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NamedTokens {
     /// Its name.
     pub name: String,
@@ -378,6 +417,7 @@ pub struct NamedTokens {
 
 /// Tokens of this session.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct UsageInfo {
     /// RFC 3339.
@@ -388,8 +428,9 @@ pub struct UsageInfo {
     pub summary: UsageSummary,
 }
 
-/// Totals of [`UsageInfo`].
+/// Totals of a session.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct UsageSummary {
     /// All tokens.

@@ -49,6 +49,7 @@ pub struct InvalidInput {
 
 /// What is wrong with a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum InvalidReason {
     /// It is no JSON.
@@ -59,7 +60,7 @@ pub enum InvalidReason {
     NoType,
     /// A field is missing, or is not what it must be.
     BadField,
-    /// It is longer than [`crate::limits::INPUT_LINE_BYTES_MAX`].
+    /// It is longer than `INPUT_LINE_BYTES_MAX`.
     TooLong,
     /// Too many prompts wait already.
     TooManyPrompts,

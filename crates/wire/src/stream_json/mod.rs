@@ -3,27 +3,31 @@
 //! Serialize-only; the order of the fields is the order on the wire. Absent means absent: no field
 //! here is written as `null` but `parent_tool_use_id` and `stop_reason`, as clients expect them.
 
+pub mod command;
 pub mod control;
 pub mod input;
+pub mod stats;
 
 use serde::Serialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 
 use self::{
     control::{ControlCancelRequest, ControlRequest, ControlResponse},
     input::InvalidReason,
+    stats::Stats,
 };
 use crate::recording::{FaultClass, RecordingReport};
 
 /// One message: a line of `stream-json`, an element of the `json` array.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Message {
-    /// `system` messages.
+    /// What concerns the session, told apart by `subtype`.
     System(System),
     /// One kind of content of a model response.
     Assistant(Assistant),
-    /// Results of tool calls.
+    /// The result of a tool call; on a second output also a prompt.
     User(User),
     /// A partial message.
     StreamEvent(StreamEvent),
@@ -39,19 +43,33 @@ pub enum Message {
 
 /// A message of type `system`, told apart by `subtype`.
 #[derive(Debug, Clone, Serialize)]
-#[serde(untagged)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "subtype", rename_all = "snake_case")]
 pub enum System {
     /// The start of a turn.
     Init(Box<Init>),
-    /// Everything else: `session_recording_degraded`, `retry`, …
-    Other(SystemData),
+    /// Recording of a session failed: what follows is not saved (R12).
+    SessionRecordingDegraded(SystemData<Degraded>),
+    /// The first line of a second output.
+    SessionStart(SystemData<SessionStart>),
+    /// The last line of a second output.
+    SessionEnd(SystemData<SessionEnd>),
+    /// The process goes on in another session (our addition).
+    SessionChanged(SystemData<SessionChanged>),
+    /// A line that was sent to us is none of the protocol (our addition).
+    InvalidInput(SystemData<InvalidInputData>),
+    /// A model call is tried again.
+    Retry(SystemData<Retry>),
+    /// Something that a person should know (our addition).
+    Warning(SystemData<Warning>),
+    /// The last line of a second output whose reader was too slow (our addition).
+    OutputGivenUp(SystemData<Warning>),
 }
 
 /// `system/init`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Init {
-    /// Always `init`.
-    pub subtype: &'static str,
     /// Unique id of the message.
     pub uuid: String,
     /// The session.
@@ -64,7 +82,8 @@ pub struct Init {
     pub mcp_servers: Vec<McpServer>,
     /// The model's name.
     pub model: String,
-    /// `plan`, `default`, `auto-edit`, `auto` or `yolo`.
+    /// The approval mode.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["plan", "default", "auto-edit", "auto", "yolo"])))]
     pub permission_mode: &'static str,
     /// Slash commands that can be sent as prompts.
     pub slash_commands: Vec<&'static str>,
@@ -78,57 +97,52 @@ pub struct Init {
 
 /// An MCP server.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct McpServer {
     /// Its name.
     pub name: String,
-    /// `connected` or `disconnected`.
-    pub status: &'static str,
+    /// How it stands.
+    pub status: ServerStatus,
+}
+
+/// How an MCP server stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ServerStatus {
+    /// Its tools can be called.
+    Connected,
+    /// It has not said yet what it offers.
+    Connecting,
+    /// It cannot be reached.
+    Disconnected,
 }
 
 /// A `system` message with a `data` object.
 #[derive(Debug, Clone, Serialize)]
-pub struct SystemData {
-    /// What it is about.
-    pub subtype: &'static str,
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "System{T}"))]
+pub struct SystemData<T> {
     /// Unique id of the message.
     pub uuid: String,
     /// The session it is about.
     pub session_id: String,
-    /// Always `null` at the top level.
-    pub parent_tool_use_id: Option<String>,
+    /// Always `null`.
+    pub parent_tool_use_id: (),
     /// The payload.
-    pub data: Data,
-}
-
-/// Payloads of [`SystemData`].
-#[derive(Debug, Clone, Serialize)]
-#[serde(untagged)]
-pub enum Data {
-    /// `session_recording_degraded` (R12).
-    Degraded(Degraded),
-    /// `session_start`: the first line of a second output.
-    SessionStart(SessionStart),
-    /// `session_end`: the last line of a second output.
-    SessionEnd(SessionEnd),
-    /// `session_changed`: the process goes on in another session (our addition).
-    SessionChanged(SessionChanged),
-    /// `invalid_input`: a line that was sent to us is none of the protocol (our addition).
-    InvalidInput(InvalidInputData),
-    /// `retry`: a model call is tried again.
-    Retry(Retry),
-    /// `warning`; and `output_given_up`, the last line of a second output whose reader was too slow
-    /// (our additions).
-    Warning(Warning),
+    pub data: T,
 }
 
 /// Payload of `session_start`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionStart {
     /// The session.
     pub session_id: String,
     /// The project root.
     pub cwd: String,
     /// Always 2.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = 2)))]
     pub protocol_version: u32,
     /// The version of Qwen Code whose format this is.
     pub version: &'static str,
@@ -140,6 +154,7 @@ pub struct SessionStart {
 
 /// Payload of `session_end`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionEnd {
     /// The session of now, which need not be that of `session_start`.
     pub session_id: String,
@@ -149,6 +164,7 @@ pub struct SessionEnd {
 
 /// Payload of `session_changed`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionChanged {
     /// The session that begins.
     pub session_id: String,
@@ -160,6 +176,8 @@ pub struct SessionChanged {
 
 /// Payload of `invalid_input`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "InvalidInput"))]
 pub struct InvalidInputData {
     /// What is wrong.
     pub reason: InvalidReason,
@@ -171,6 +189,7 @@ pub struct InvalidInputData {
 
 /// Payload of `retry`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Retry {
     /// The try that failed, from 1.
     pub attempt: u32,
@@ -182,6 +201,7 @@ pub struct Retry {
 
 /// Payload of `warning` and `output_given_up`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Warning {
     /// What a person reads.
     pub message: String,
@@ -189,12 +209,14 @@ pub struct Warning {
 
 /// Payload of `session_recording_degraded` (R12).
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Degraded {
     /// The session of the record that failed, never the current one.
     pub session_id: String,
     /// Always `write_failed`.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = "write_failed")))]
     pub reason: &'static str,
-    /// One fixed text, see [`crate::words::DEGRADED_MESSAGE`].
+    /// One fixed text, `words::DEGRADED_MESSAGE`.
     pub message: &'static str,
     /// The cause (our addition).
     pub class: FaultClass,
@@ -205,6 +227,7 @@ pub struct Degraded {
 
 /// `assistant`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Assistant {
     /// Unique id, the same as `message.id`.
     pub uuid: String,
@@ -216,27 +239,32 @@ pub struct Assistant {
     pub message: AssistantMessage,
 }
 
-/// The `message` of [`Assistant`].
+/// The `message` of `assistant`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AssistantMessage {
     /// The same as the outer `uuid`.
     pub id: String,
     /// Always `message`.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = "message")))]
     pub r#type: &'static str,
     /// Always `assistant`.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = "assistant")))]
     pub role: &'static str,
     /// The model's name.
     pub model: String,
     /// Blocks of one kind.
     pub content: Vec<Block>,
     /// `tool_use` where all blocks are calls, else `null`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["tool_use", null])))]
     pub stop_reason: Option<&'static str>,
     /// Tokens of the response.
     pub usage: Usage,
 }
 
-/// A block of content.
+/// A block of what the model said.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Block {
     /// Answer text.
@@ -260,7 +288,19 @@ pub enum Block {
         /// The arguments, as the model gave them.
         input: Box<RawValue>,
     },
-    /// A tool's result (in `user` messages).
+}
+
+/// A block of what the model was told.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum UserBlock {
+    /// What the person said; on a second output only.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A tool's result.
     ToolResult {
         /// The call's id.
         tool_use_id: String,
@@ -274,6 +314,7 @@ pub enum Block {
 
 /// Tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Usage {
     /// Tokens of the prompt.
     pub input_tokens: u64,
@@ -289,41 +330,46 @@ pub struct Usage {
 
 /// `user`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct User {
     /// Unique id of the message.
     pub uuid: String,
     /// The session.
     pub session_id: String,
-    /// See [`Assistant::parent_tool_use_id`].
+    /// The call of the sub-agent that speaks; `null` for the main one.
     pub parent_tool_use_id: Option<String>,
     /// The message.
     pub message: UserMessage,
 }
 
-/// The `message` of [`User`].
+/// The `message` of `user`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UserMessage {
     /// Always `user`.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = "user")))]
     pub role: &'static str,
-    /// Tool results.
-    pub content: Vec<Block>,
+    /// A tool's result, or what the person said.
+    pub content: Vec<UserBlock>,
 }
 
 /// `stream_event`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StreamEvent {
     /// Unique id of the message.
     pub uuid: String,
     /// The session.
     pub session_id: String,
-    /// See [`Assistant::parent_tool_use_id`].
+    /// The call of the sub-agent that speaks; `null` for the main one.
     pub parent_tool_use_id: Option<String>,
     /// The event.
     pub event: Partial,
 }
 
-/// The `event` of [`StreamEvent`].
+/// The `event` of `stream_event`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Partial {
     /// A model response begins.
@@ -336,7 +382,7 @@ pub enum Partial {
         /// Position among the blocks of its `assistant` message.
         index: usize,
         /// The empty block.
-        content_block: Value,
+        content_block: Block,
     },
     /// A block grows.
     ContentBlockDelta {
@@ -361,17 +407,42 @@ pub enum Partial {
     },
     /// The goal feature's state; sent once, always idle.
     GoalState {
-        /// `{v, goal, activity}`.
-        goal_state: Value,
+        /// The state.
+        goal_state: GoalState,
     },
 }
 
-/// Head of a message in [`Partial::MessageStart`].
+/// The state of the goal feature: there is no goal.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GoalState {
+    /// Always 2.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = 2)))]
+    pub v: u32,
+    /// Always `null`.
+    pub goal: (),
+    /// Always `idle`.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = "idle")))]
+    pub activity: &'static str,
+}
+
+impl GoalState {
+    /// The only one.
+    pub const IDLE: Self = Self {
+        v: 2,
+        goal: (),
+        activity: "idle",
+    };
+}
+
+/// The head of a message that begins.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PartialMessage {
     /// The id that the first `assistant` message of this response will have.
     pub id: String,
     /// Always `assistant`.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = "assistant")))]
     pub role: &'static str,
     /// The model's name.
     pub model: String,
@@ -381,6 +452,7 @@ pub struct PartialMessage {
 
 /// What was added to a block.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Delta {
     /// Answer text.
@@ -402,8 +474,10 @@ pub enum Delta {
 
 /// `result`.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TurnResult {
     /// `success` or `error_during_execution`.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["success", "error_during_execution"])))]
     pub subtype: &'static str,
     /// Unique id of the message.
     pub uuid: String,
@@ -426,7 +500,7 @@ pub struct TurnResult {
     pub permission_denials: Vec<Denial>,
     /// Totals, in `json` only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stats: Option<Value>,
+    pub stats: Option<Stats>,
     /// What went wrong; absent where nothing did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ResultError>,
@@ -436,6 +510,7 @@ pub struct TurnResult {
 
 /// A refused tool call.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Denial {
     /// The tool's name.
     pub tool_name: String,
@@ -445,13 +520,15 @@ pub struct Denial {
     pub tool_input: Box<RawValue>,
 }
 
-/// The `error` of [`TurnResult`].
+/// The `error` of a result.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResultError {
     /// What a person reads.
     pub message: String,
     /// `recording_required` where the turn was refused because its record is lost (B6); else absent
     /// (our addition).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("const" = "recording_required")))]
     pub kind: Option<&'static str>,
 }

@@ -1,0 +1,4 @@
+//! Integration tests of what is said between processes.
+
+#[cfg(feature = "schema")]
+mod schema;

@@ -1,5 +1,7 @@
 //! Lines that a program sends to a long-lived session, and what is wrong with a bad one.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -114,7 +116,8 @@ pub fn parse(line: &[u8]) -> Result<Input, InvalidInput> {
     if line.is_empty() {
         return Ok(Input::Nothing);
     }
-    let raw: &RawValue = serde_json::from_slice(line).map_err(|error| {
+    let line = whole_characters(line);
+    let raw: &RawValue = serde_json::from_slice(&line).map_err(|error| {
         invalid(
             InvalidReason::NotJson,
             format!("the line is no JSON ({error})"),
@@ -150,7 +153,7 @@ fn user(envelope: &Envelope<'_>) -> Result<Input, InvalidInput> {
     let message = envelope
         .message
         .ok_or_else(|| invalid(InvalidReason::BadField, SHAPE))?;
-    let content = read::<Message<'_>>(message, SHAPE)?.content;
+    let content = fields::<Message<'_>>(message, SHAPE)?.content;
     let text = if content.get().starts_with('"') {
         read(content, SHAPE)?
     } else {
@@ -169,7 +172,7 @@ fn text_of(raw: &RawValue) -> String {
     if let Some(text) = string(raw) {
         return text;
     }
-    match serde_json::from_str::<Block>(raw.get()) {
+    match fields::<Block>(raw, "") {
         Ok(block) if block.r#type == "text" => block.text,
         Ok(_) | Err(_) => raw.get().to_owned(),
     }
@@ -190,7 +193,7 @@ fn request(envelope: &Envelope<'_>) -> Result<Input, InvalidInput> {
     let raw = envelope
         .request
         .ok_or_else(|| for_request(invalid(InvalidReason::BadField, SHAPE)))?;
-    let Subtype { subtype } = read(raw, SHAPE).map_err(for_request)?;
+    let Subtype { subtype } = fields(raw, SHAPE).map_err(for_request)?;
     let request = serde_json::from_str(raw.get()).map_err(|error| {
         for_request(invalid(
             InvalidReason::BadField,
@@ -214,7 +217,7 @@ fn response(envelope: &Envelope<'_>) -> Result<Input, InvalidInput> {
         request_id,
         response,
         error,
-    } = read(raw, SHAPE)?;
+    } = fields(raw, SHAPE)?;
     let answer = match (subtype.as_str(), error) {
         ("success", _) => Ok(response.unwrap_or_else(|| RawValue::NULL.to_owned())),
         ("error", Some(serde_json::Value::String(words))) => Err(words),
@@ -223,6 +226,47 @@ fn response(envelope: &Envelope<'_>) -> Result<Input, InvalidInput> {
         _ => return Err(invalid(InvalidReason::BadField, SHAPE)),
     };
     Ok(Input::Response { request_id, answer })
+}
+
+/// The line with U+FFFD in place of halves of characters: a program that cuts its texts as JavaScript
+/// does sends escapes such as `\ud83d` alone, which are JSON but no text.
+fn whole_characters(line: &[u8]) -> Cow<'_, [u8]> {
+    const LONE: &[u8] = br"\ufffd";
+    let (mut whole, mut n_copied, mut at) = (Vec::new(), 0, 0);
+    while let Some(n) = line.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
+        at += n;
+        let next = at + LONE.len();
+        match (escaped_unit(line, at), escaped_unit(line, next)) {
+            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => at = next + LONE.len(),
+            (Some(0xD800..=0xDFFF), _) => {
+                whole.extend_from_slice(&line[n_copied..at]);
+                whole.extend_from_slice(LONE);
+                (at, n_copied) = (next, next);
+            }
+            (Some(_), _) => at = next,
+            // The byte after the backslash begins no escape of its own.
+            (None, _) => at += 2,
+        }
+    }
+    if n_copied == 0 {
+        return line.into();
+    }
+    whole.extend_from_slice(&line[n_copied..]);
+    whole.into()
+}
+
+/// The unit of UTF-16 that is escaped here.
+fn escaped_unit(line: &[u8], at: usize) -> Option<u16> {
+    let digits = line.get(at..at + 6)?.strip_prefix(br"\u")?;
+    u16::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// As [`read`], of an object alone: serde would take an array for the fields in their order.
+fn fields<'a, T: Deserialize<'a>>(raw: &'a RawValue, shape: &str) -> Result<T, InvalidInput> {
+    if !raw.get().starts_with('{') {
+        return Err(invalid(InvalidReason::BadField, shape));
+    }
+    read(raw, shape)
 }
 
 fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue, shape: &str) -> Result<T, InvalidInput> {

@@ -40,10 +40,6 @@ fn bad_lines() -> Vec<(&'static str, Vec<u8>)> {
         ),
         (
             "bad_field",
-            line(r#"{"type":"user","message":{"content":"\ud83d"}}"#),
-        ),
-        (
-            "bad_field",
             line(r#"{"type":"user","type":"user","message":{"content":"hi"}}"#),
         ),
         (

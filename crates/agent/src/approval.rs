@@ -21,7 +21,7 @@ pub enum Mode {
     Default,
     /// Reads and edits inside the workspace run, the rest asks. Asked calls may be refused for good.
     AutoEdit,
-    /// As `AutoEdit`; the default of ACP and the daemon.
+    /// As `AutoEdit`; a word of its own in the formats that we speak.
     Auto,
     /// Everything runs.
     Yolo,

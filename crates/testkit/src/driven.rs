@@ -5,7 +5,7 @@
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio},
+    process::{Child, ChildStderr, ChildStdin, Command, Stdio},
     sync::mpsc::{self, RecvTimeoutError},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -56,7 +56,7 @@ impl Driven {
         Self {
             stdin: child.stdin.take(),
             child,
-            lines: read_lines(stdout),
+            lines: lines_of(stdout),
             seen: Vec::new(),
             stdout: String::new(),
             stderr: Some(read_all(stderr)),
@@ -98,6 +98,12 @@ impl Driven {
     /// Ends its standard input.
     pub fn close_input(&mut self) {
         self.stdin = None;
+    }
+
+    /// Closes its standard output at our end, as soon as it says something more.
+    pub fn close_output(&mut self) {
+        let (_, nothing) = mpsc::sync_channel(0);
+        self.lines = nothing;
     }
 
     /// Sends it a signal.
@@ -193,11 +199,14 @@ impl Driven {
                 }
             }
         }
-        // Its output has ended, and with it the program but for its last instructions.
-        let status = self
-            .child
-            .wait()
-            .expect("a child of ours can be waited for");
+        let status = loop {
+            let status = self.child.try_wait();
+            if let Some(status) = status.expect("a child of ours can be waited for") {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "it did not end in time");
+            thread::yield_now();
+        };
         self.ended = true;
         Outcome {
             code: exit_code(status),
@@ -218,10 +227,11 @@ impl Drop for Driven {
     }
 }
 
-fn read_lines(stdout: ChildStdout) -> mpsc::Receiver<String> {
+/// Reads lines on a thread of its own, so that waiting for one can have an end.
+pub fn lines_of(from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (to, lines) = mpsc::sync_channel(MESSAGES_AHEAD_MAX);
     thread::spawn(move || {
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
             if to.send(line).is_err() {
                 return;
             }

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use testkit::{
     driven::WAIT_MAX,
     home::Home,
-    run::Outcome,
     stub_model::{Gate, Reply, StubModel},
 };
 
@@ -155,24 +154,13 @@ fn a_signal_while_the_host_is_asked_ends_the_session() {
 #[test]
 fn a_reader_that_goes_away_ends_the_session_quietly() {
     let home = Home::new();
-    let mut child = command(&home)
-        .args(["--model", "offline", "--include-partial-messages"])
-        .args(DRIVEN)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let prompt = user("SAY 100000 chunks every 1");
-    writeln!(stdin, "{prompt}\n{prompt}").unwrap();
-    let mut line = String::new();
-    BufReader::with_capacity(1, child.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    // Its reader is gone; its input stays open.
-    let ran = Outcome::from(child.wait_with_output().unwrap());
-    drop(stdin);
+    let mut host = Host::offline(&home, &["--include-partial-messages"]);
+    host.prompt("SAY 100000 chunks every 1");
+    host.prompt("SAY 100000 chunks every 1");
+    host.until("a delta", |m| m["event"]["type"] == "content_block_delta");
+    // Its input stays open.
+    host.process().close_output();
+    let ran = host.wait();
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
     valid_prefix(&transcript(&home));
 }

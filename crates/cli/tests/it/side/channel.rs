@@ -2,16 +2,16 @@
 
 use std::{
     fs::{self, OpenOptions},
-    io::{BufRead, BufReader, Write},
-    os::unix::fs::{OpenOptionsExt, symlink},
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
+    sync::mpsc::Receiver,
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
 use testkit::{
-    driven::WAIT_MAX,
+    driven::{WAIT_MAX, lines_of},
     home::Home,
     run::{Outcome, run},
     stub_model::{Reply, StubModel},
@@ -208,7 +208,7 @@ fn a_fifo_that_nobody_reads_holds_up_nothing() {
 fn open_fifo(path: &Path) -> fs::File {
     let mut options = OpenOptions::new();
     // Open for both: it neither waits for a writer nor ends with one.
-    options.read(true).write(true).custom_flags(0);
+    options.read(true).write(true);
     options.open(path).unwrap()
 }
 
@@ -219,25 +219,25 @@ fn a_fifo_is_read_from_the_first_line_to_the_last() {
     let reader = open_fifo(&path);
     let mut host = Host::offline(&home, &["--json-file", path.to_str().unwrap()]);
     host.turn("SAY 5000 chunks");
-    let reading = std::thread::spawn(move || {
-        let lines = BufReader::new(reader).lines();
-        let messages = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
-        let mut all = Vec::new();
-        for message in messages {
-            all.push(message);
-            if all.last().unwrap()["subtype"] == "session_end" {
-                return all;
-            }
-        }
-        all
-    });
+    let lines = lines_of(reader);
     assert_eq!(host.end().code, 0);
-    let seen = reading.join().unwrap();
-    let deltas = kinds(&seen)
-        .iter()
-        .filter(|kind| *kind == "content_block_delta")
-        .count();
-    assert_eq!((kinds(&seen)[0].as_str(), deltas), ("session_start", 5_000));
+    let seen = up_to(&lines, "session_end");
+    let kinds = kinds(&seen);
+    let deltas = kinds.iter().filter(|kind| *kind == "content_block_delta");
+    assert_eq!(
+        (kinds[0].as_str(), deltas.count()),
+        ("session_start", 5_000)
+    );
+}
+
+/// The messages up to and with the first one of this subtype.
+fn up_to(lines: &Receiver<String>, subtype: &str) -> Vec<Value> {
+    let mut all: Vec<Value> = Vec::new();
+    while all.last().is_none_or(|last| last["subtype"] != subtype) {
+        let line = lines.recv_timeout(WAIT_MAX).unwrap();
+        all.push(serde_json::from_str(&line).unwrap());
+    }
+    all
 }
 
 /// More than waits for a second output.
@@ -263,15 +263,13 @@ fn a_reader_that_is_too_slow_is_given_up_once_and_finds_it_said_last() {
     let warnings = of_subtype(host.seen(), "warning");
     assert_eq!(warnings.len(), 1);
     assert_eq!(warnings[0]["data"]["message"], words::SIDE_OUTPUT_SLOW_LINE);
-    let mut lines = BufReader::new(reader).lines();
-    let last = loop {
-        let message: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-        if message["subtype"] == "output_given_up" {
-            break message;
-        }
-        assert_ne!(message["type"], "result", "nothing comes after a gap");
-    };
+    let seen = up_to(&lines_of(reader), "output_given_up");
+    let last = seen.last().unwrap();
     assert_eq!(last["data"]["message"], words::SIDE_OUTPUT_SLOW_LINE);
+    assert!(
+        of_type(&seen, "result").is_empty(),
+        "nothing comes after a gap"
+    );
     let ran = host.end();
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
     assert_eq!(of_type(&messages(&ran), "result").len(), 2);
@@ -326,5 +324,4 @@ fn a_file_of_the_second_output_may_be_standard_output_itself() {
     assert_eq!(ran.code, 0);
     let seen: Vec<Value> = messages(&ran);
     assert_eq!(kinds(&seen).last().unwrap(), "session_end");
-    std::io::stdout().flush().unwrap();
 }

@@ -261,6 +261,12 @@ impl Feed {
         self.shared.lock().n_taken
     }
 
+    /// Whether what is sent from now on can still be read.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !self.shared.lock().closed
+    }
+
     /// Says that nothing more comes. What is queued is still delivered.
     pub fn close(&self) {
         self.shared.lock().closed = true;

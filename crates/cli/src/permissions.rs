@@ -45,10 +45,13 @@ impl Approver for Permissions {
 impl Permissions {
     async fn decide(&self, question: Question<'_>) -> Decision {
         let host = self.host.as_ref().filter(|host| host.asks());
-        if host.is_none() && !self.beside_answers {
+        // Who cannot see the question any more does not answer it.
+        let is_seen = self.beside.as_ref().is_some_and(Feed::is_open);
+        let beside_answers = self.beside_answers && is_seen;
+        if host.is_none() && !beside_answers {
             return Decision::Nobody;
         }
-        let Some(asked) = self.questions.ask(self.beside_answers) else {
+        let Some(asked) = self.questions.ask(beside_answers) else {
             return Decision::Unanswered("Error: too many requests wait for an answer".to_owned());
         };
         let request = line(&Message::ControlRequest(ControlRequest {
@@ -76,7 +79,7 @@ impl Permissions {
             host.feed.send_line(request).await;
             if !host.input_is_open() {
                 // Between the look and the question the input may have ended.
-                self.questions.close_input(self.beside_answers);
+                self.questions.close_input(beside_answers);
             }
         }
         let reply = tokio::time::timeout(wait, open.asked.reply()).await;

@@ -1,12 +1,15 @@
 //! A question about a tool call that a second program may answer, alone or beside the host.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 use testkit::home::Home;
+use wire::limits::PERMISSION_WAIT_DEFAULT;
 
 use super::{Watcher, begin, end};
 use crate::{
-    driven::{Host, of_type, tool_results},
-    world::{command, messages, shell, transcript, valid_prefix},
+    driven::{Host, of_subtype, of_type, tool_results},
+    world::{ONRECORD, command, messages, shell, transcript, valid_prefix},
 };
 
 fn confirm(id: &Value, allowed: bool) -> Value {
@@ -192,4 +195,27 @@ fn a_program_that_cannot_answer_is_not_asked() {
             .len(),
         1
     );
+}
+
+/// Who went away cannot answer, and is not waited for.
+#[test]
+fn a_program_that_went_away_is_not_asked() {
+    let home = Home::new();
+    let watcher = Watcher::new(&home);
+    let mut bash = home.command("bash");
+    bash.args([
+        "-c",
+        "exec \"$@\" 3> >(head -n 1 >/dev/null)",
+        "bash",
+        ONRECORD,
+    ]);
+    bash.args(["--model", "offline", "--json-fd", "3"]);
+    let mut host = Host::start(bash.args(&watcher.flags()[2..]));
+    host.turn("SAY 300 chunks every 1");
+    assert_eq!(of_subtype(host.seen(), "warning").len(), 1);
+    let began = Instant::now();
+    let result = host.turn(&shell("touch made"));
+    assert!(began.elapsed() < PERMISSION_WAIT_DEFAULT / 2);
+    assert_eq!(result["permission_denials"].as_array().unwrap().len(), 1);
+    assert_eq!(host.end().code, 0);
 }

@@ -367,6 +367,7 @@ impl Messages {
                 ModelBlock::Text(_) | ModelBlock::Thought(_) => None,
             })
             .collect();
+        self.catch_up(blocks, emit);
         // The tokens are those of the whole response; its last message carries them.
         self.close_block(
             if calls.is_empty() {
@@ -383,6 +384,23 @@ impl Messages {
         if self.response_open {
             self.response_open = false;
             self.event(Partial::MessageStop, emit);
+        }
+    }
+
+    /// Shows the end of a response that was cancelled while its reader was waited for: it is recorded.
+    fn catch_up(&mut self, blocks: &[ModelBlock], emit: &mut Emit<'_>) {
+        let last = blocks.iter().rev().find_map(|block| match block {
+            ModelBlock::Text(text) => Some((Growing::Text, text.as_str())),
+            ModelBlock::Thought(text) => Some((Growing::Thinking, text.as_str())),
+            ModelBlock::Call(_) => None,
+        });
+        let Some((kind, text)) = last else { return };
+        let unseen = match &self.open {
+            Some(open) if open.kind == kind => text.strip_prefix(open.text.as_str()),
+            Some(_) | None => Some(text),
+        };
+        if let Some(unseen) = unseen.filter(|unseen| !unseen.is_empty()) {
+            self.grow(kind, unseen, emit);
         }
     }
 

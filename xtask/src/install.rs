@@ -57,14 +57,23 @@ const PEER_PROGRAMS: &[(&str, &[&str])] = &[
 ];
 
 /// The npm packages of the peers. `node` brings the Node that Qwen Code needs.
-const NPM_PACKAGES: [&str; 3] = [
+const NPM_PACKAGES: [&str; 4] = [
+    "@agentclientprotocol/sdk@2.4.0",
     "@qwen-code/qwen-code@0.24.4",
     "@qwen-code/sdk@0.1.7",
     "node@22.23.3",
 ];
 
 /// The Python packages of the peers, with all that they need.
-const PYTHON_PACKAGES: [&str; 2] = ["qwen-code-sdk==0.1.0rc0", "typing-extensions==4.16.0"];
+const PYTHON_PACKAGES: [&str; 7] = [
+    "agent-client-protocol==0.12.1",
+    "annotated-types==0.8.0",
+    "pydantic==2.14.4",
+    "pydantic-core==2.50.5",
+    "qwen-code-sdk==0.1.0rc0",
+    "typing-extensions==4.16.0",
+    "typing-inspection==0.4.5",
+];
 
 /// Installs what is wished and says what else is missing. Answers with the folder of the peers.
 pub(crate) fn everything(workspace: &Workspace, wish: Wish) -> Result<PathBuf> {
@@ -76,7 +85,7 @@ pub(crate) fn everything(workspace: &Workspace, wish: Wish) -> Result<PathBuf> {
     }
     if !wish.peers() {
         eprintln!(
-            "Qwen Code and its SDKs are not installed: their tests skip (--install brings them)"
+            "Qwen Code, its SDKs and those of ACP are not installed: their tests skip (--install brings them)"
         );
         return Ok(folder);
     }
@@ -191,7 +200,7 @@ fn python_packages(folder: &Path) -> Result<()> {
     pip.args(["-m", "pip", "install", "--disable-pip-version-check"])
         .args(PYTHON_PACKAGES);
     must_run(&mut pip)?;
-    must_run(Command::new(python).args(["-c", "import qwen_code_sdk"]))
+    must_run(Command::new(python).args(["-c", "import acp, qwen_code_sdk"]))
 }
 
 fn must_run(command: &mut Command) -> Result<()> {

@@ -5,6 +5,7 @@
     reason = "a test may stop where its own set-up fails, and makes the files it needs"
 )]
 
+mod acp;
 mod driven;
 mod faults;
 mod peers;

@@ -2,15 +2,16 @@
 //!
 //! Their names and versions stand in `xtask/src/install.rs`; here they are only found.
 
+mod acp;
 mod qwen;
 mod sdk;
 
 use std::{
-    env,
+    env, fs,
     path::{Path, PathBuf},
 };
 
-pub use self::{qwen::Qwen, sdk::Sdk};
+pub use self::{acp::AcpClient, qwen::Qwen, sdk::Sdk};
 use crate::need::{Need, found};
 
 /// The peer where all its files are there; `None`, said clearly, where one is not.
@@ -44,4 +45,14 @@ fn folder() -> PathBuf {
 /// The Node that Qwen Code needs.
 fn node(folder: &Path) -> PathBuf {
     folder.join("node_modules/node/bin/node")
+}
+
+/// Where a virtual environment keeps its packages, whatever the version of its Python.
+fn site_packages(venv: &Path) -> PathBuf {
+    let versions = fs::read_dir(venv.join("lib")).into_iter().flatten();
+    let mut folders = versions.flatten().map(|version| version.path());
+    folders
+        .find(|folder| folder.is_dir())
+        .unwrap_or_else(|| venv.join("lib/python3"))
+        .join("site-packages")
 }

@@ -2,14 +2,13 @@
 
 use std::{
     ffi::OsString,
-    fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use serde_json::Value;
 
-use super::{folder, installed, node};
+use super::{folder, installed, node, site_packages};
 use crate::{faults::Fault, home::Home};
 
 const TYPESCRIPT_DRIVER: &str = include_str!("../../peers/sdk.mjs");
@@ -91,14 +90,4 @@ impl Sdk {
             .env("OPENAI_MODEL", "stub");
         command
     }
-}
-
-/// Where a virtual environment keeps its packages, whatever the version of its Python.
-fn site_packages(venv: &Path) -> PathBuf {
-    let versions = fs::read_dir(venv.join("lib")).into_iter().flatten();
-    let mut folders = versions.flatten().map(|version| version.path());
-    folders
-        .find(|folder| folder.is_dir())
-        .unwrap_or_else(|| venv.join("lib/python3"))
-        .join("site-packages")
 }

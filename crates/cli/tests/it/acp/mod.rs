@@ -1,0 +1,4 @@
+//! The agent over ACP, as its clients see it.
+
+mod peers;
+mod rust;

@@ -11,9 +11,10 @@ use crate::{export::grouped, workspace::Workspace};
 const PAGE: &str = "docs/performance.md";
 
 /// Crate and benchmark, in the order of the table.
-const BENCHES: [[&str; 2]; 4] = [
+const BENCHES: [[&str; 2]; 5] = [
     ["cli", "process"],
     ["cli", "stream"],
+    ["cli", "acp"],
     ["transcript", "record"],
     ["transcript", "read"],
 ];

@@ -11,6 +11,7 @@ pub mod home;
 pub mod measure;
 pub mod need;
 pub mod peers;
+pub mod rpc;
 pub mod run;
 pub mod schema;
 pub mod stub_model;

@@ -1,4 +1,5 @@
-//! The agent over ACP, as its clients see it.
+//! The binary as the agent of an editor or a daemon (`onrecord acp`).
 
+mod child;
 mod peers;
 mod rust;

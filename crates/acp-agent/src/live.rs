@@ -1,7 +1,7 @@
 //! The sessions that are open, each with a task of its own that runs its turns one after another.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
@@ -10,7 +10,6 @@ use agent::{
     config::Config,
     controls::Controls,
     event::{Outcome, Stats, TurnSummary},
-    interrupt::Interrupt,
     message::Usage,
     session::{Interruption, Session, Settle},
 };
@@ -34,33 +33,67 @@ use crate::{
 /// The open sessions, by id. Cheap to clone; all clones are one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sessions {
-    live: Arc<Mutex<BTreeMap<String, Arc<Live>>>>,
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    live: BTreeMap<String, Arc<Live>>,
+    /// Ids of sessions on their way from the disk.
+    opening: BTreeSet<String>,
+}
+
+/// An id that nobody else may open meanwhile. Dropping it lets the id go.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    sessions: Sessions,
+    id: String,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.sessions.lock().opening.remove(&self.id);
+    }
 }
 
 impl Sessions {
     pub(crate) fn get(&self, id: &str) -> Option<Arc<Live>> {
-        self.lock().get(id).map(Arc::clone)
+        self.lock().live.get(id).map(Arc::clone)
+    }
+
+    /// Reserves an id; `None` where it is open or being opened.
+    pub(crate) fn reserve(&self, id: &str) -> Option<Reserved> {
+        let mut inner = self.lock();
+        if inner.live.contains_key(id) || !inner.opening.insert(id.to_owned()) {
+            return None;
+        }
+        Some(Reserved {
+            sessions: self.clone(),
+            id: id.to_owned(),
+        })
     }
 
     pub(crate) fn add(&self, live: Arc<Live>) {
-        self.lock().insert(live.id.clone(), live);
+        self.lock().live.insert(live.id.clone(), live);
     }
 
     pub(crate) fn remove(&self, id: &str) {
-        self.lock().remove(id);
+        self.lock().live.remove(id);
     }
 
     pub(crate) fn ids(&self) -> Vec<String> {
-        self.lock().keys().cloned().collect()
+        self.lock().live.keys().cloned().collect()
     }
 
     /// Takes all of them out.
     pub(crate) fn take_all(&self) -> Vec<Arc<Live>> {
-        std::mem::take(&mut *self.lock()).into_values().collect()
+        std::mem::take(&mut self.lock().live)
+            .into_values()
+            .collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Live>>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -71,7 +104,8 @@ pub(crate) struct Live {
     pub(crate) cwd: String,
     pub(crate) config: Config,
     pub(crate) controls: Controls,
-    pub(crate) interrupt: Interrupt,
+    /// What ends each prompt that is not answered yet, in the order of the prompts.
+    unanswered: Mutex<VecDeque<CancellationToken>>,
     /// The daemon's id of the prompt that runs.
     pub(crate) prompt_id: Arc<Mutex<Option<String>>>,
     pub(crate) began: SystemTime,
@@ -97,7 +131,7 @@ pub(crate) struct Facts {
 /// What the task is asked to do, in this order.
 #[derive(Debug)]
 enum Command {
-    Prompt(Asked),
+    Prompt(Asked, CancellationToken),
     Close {
         strict: bool,
         done: oneshot::Sender<Result<(), RecordingReport>>,
@@ -144,7 +178,7 @@ impl Live {
             cwd: parts.cwd,
             config: parts.config,
             controls: parts.controls,
-            interrupt: Interrupt::default(),
+            unanswered: Mutex::default(),
             prompt_id: parts.prompt_id,
             began: SystemTime::now(),
             facts: Mutex::new(Facts {
@@ -176,20 +210,43 @@ impl Live {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a prompt. One that still runs is cancelled, and answered first.
+    /// Queues a prompt. Those before it that are not answered are cancelled, and answered first.
     pub(crate) fn prompt(&self, asked: Asked) {
-        if self.interrupt.is_running() {
-            self.interrupt.fire(false);
+        let cancel = self.ending().child_token();
+        let mut unanswered = self.unanswered();
+        unanswered.iter().for_each(CancellationToken::cancel);
+        let Err(refused) = self
+            .commands
+            .try_send(Command::Prompt(asked, cancel.clone()))
+        else {
+            return unanswered.push_back(cancel);
+        };
+        let (mpsc::error::TrySendError::Full(command) | mpsc::error::TrySendError::Closed(command)) =
+            refused;
+        if let Command::Prompt(asked, _) = command {
+            let error = RpcError::internal("the session is closed, or too many prompts wait");
+            // Dropped: a client that is gone needs no answer.
+            drop(asked.responder.refuse(error));
         }
-        if let Err(refused) = self.commands.try_send(Command::Prompt(asked)) {
-            let (mpsc::error::TrySendError::Full(command)
-            | mpsc::error::TrySendError::Closed(command)) = refused;
-            if let Command::Prompt(asked) = command {
-                let error = RpcError::internal("the session is closed, or too many prompts wait");
-                // Dropped: a client that is gone needs no answer.
-                drop(asked.responder.refuse(error));
-            }
-        }
+    }
+
+    /// Cancels every prompt that is not answered; whether there was one. Also one whose turn has not
+    /// begun: for whoever sent it, it runs.
+    pub(crate) fn cancel(&self) -> bool {
+        let unanswered = self.unanswered();
+        unanswered.iter().for_each(CancellationToken::cancel);
+        !unanswered.is_empty()
+    }
+
+    /// Whether a prompt is not answered.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.unanswered().is_empty()
+    }
+
+    fn unanswered(&self) -> MutexGuard<'_, VecDeque<CancellationToken>> {
+        self.unanswered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Names the session; answers whether the name is on disk (R27).
@@ -249,7 +306,7 @@ impl Task {
     async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
         while let Some(command) = inbox.recv().await {
             match command {
-                Command::Prompt(asked) => self.prompt(asked).await,
+                Command::Prompt(asked, cancel) => self.prompt(asked, &cancel).await,
                 // Whoever asked does not wait any more: the session was to go on.
                 Command::Close { done, .. } if done.is_closed() => {}
                 Command::Close { strict, done } => {
@@ -257,6 +314,10 @@ impl Task {
                     if strict && let Err(report) = flushed {
                         // Dropped: whoever asked has gone; the session goes on all the same.
                         _ = done.send(Err(report));
+                        continue;
+                    }
+                    if done.is_closed() {
+                        // As above: the wait was over before the record was settled.
                         continue;
                     }
                     self.live.config.shutdown(SETTLE_WAIT_MAX).await;
@@ -277,9 +338,7 @@ impl Task {
         self.live.config.flush(SETTLE_WAIT_MAX).await
     }
 
-    async fn prompt(&mut self, asked: Asked) {
-        let all = self.live.ending().clone();
-        let token = self.live.interrupt.begin(&all);
+    async fn prompt(&mut self, asked: Asked, cancel: &CancellationToken) {
         *self
             .live
             .prompt_id
@@ -290,18 +349,18 @@ impl Task {
             Some(text) => match command(text) {
                 Some(command) => Ok(self.obey(command).await),
                 None => {
-                    let summary = self.session.run_turn(text, Settle::Flush, &token).await;
+                    let summary = self.session.run_turn(text, Settle::Flush, cancel).await;
                     self.note(&summary);
                     result(&summary, began)
                 }
             },
             None => {
-                let summary = self.session.continue_turn(Settle::Flush, &token).await;
+                let summary = self.session.continue_turn(Settle::Flush, cancel).await;
                 self.note(&summary);
                 result(&summary, began)
             }
         };
-        self.live.interrupt.end();
+        self.live.unanswered().pop_front();
         // Dropped: a client that is gone needs no answer.
         _ = asked.responder.respond(answer).await;
     }

@@ -190,7 +190,7 @@ impl Server {
             && let Ok(named) = notification.parse_params::<Named>()
             && let Some(live) = self.sessions.get(&named.session_id)
         {
-            live.interrupt.fire(false);
+            live.cancel();
         }
     }
 
@@ -277,9 +277,6 @@ impl Server {
             }
             None => Uuid::new_v4().to_string(),
         };
-        if self.sessions.get(&id).is_some() {
-            return Err(RpcError::invalid_params("the wished session id is taken"));
-        }
         let (live, _) = self.open(id, open.cwd, How::Begin).await?;
         let mut answer = value(&self.choices(&live))?;
         answer["sessionId"] = json!(live.id);
@@ -333,6 +330,12 @@ impl Server {
         if !cwd.is_absolute() {
             return Err(RpcError::invalid_params("`cwd` must be an absolute path"));
         }
+        let Some(_reserved) = self.sessions.reserve(&id) else {
+            return Err(match how {
+                How::Begin => RpcError::invalid_params("the wished session id is taken"),
+                How::TakeUp => RpcError::internal("the session is being opened; try again later"),
+            });
+        };
         let takes_notices = self.client().takes_notices;
         let prompt_id = Arc::default();
         let shown_cwd = cwd.to_string_lossy().into_owned();
@@ -469,9 +472,7 @@ impl Server {
 
     fn cancel(&self, named: &Named) -> Result<Value, RpcError> {
         let live = self.live(&named.session_id)?;
-        let cancelled = live.interrupt.is_running();
-        live.interrupt.fire(false);
-        Ok(json!({"cancelled": cancelled}))
+        Ok(json!({"cancelled": live.cancel()}))
     }
 
     fn set_mode(&self, wish: &SetMode) -> Result<Value, RpcError> {
@@ -548,6 +549,9 @@ impl Server {
     }
 
     async fn close(self, wish: Close) -> Result<Value, RpcError> {
+        if wish.session_id.is_empty() {
+            return Err(RpcError::invalid_params("Invalid or missing sessionId"));
+        }
         let drain = match wish.drain_timeout_ms {
             Some(millis) if (1..=2_147_483_647).contains(&millis) => Duration::from_millis(millis),
             Some(_) => {
@@ -561,7 +565,7 @@ impl Server {
         let Some(live) = self.sessions.get(&wish.session_id) else {
             return Ok(closed);
         };
-        if wish.only_if_unheld && live.interrupt.is_running() {
+        if wish.only_if_unheld && live.is_busy() {
             let holds = [json!({"id": wish.session_id, "category": "session"})];
             return Ok(json!({"sessionId": wish.session_id, "closed": false, "holds": holds}));
         }
@@ -693,9 +697,13 @@ fn answer(responder: Responder, result: Result<Value, RpcError>) {
 fn ping(params: Option<&RawValue>) -> Result<Value, RpcError> {
     #[derive(Deserialize)]
     struct Ping {
+        v: Value,
         nonce: Value,
     }
-    let Ping { nonce } = read(params)?;
+    let Ping { v, nonce } = read(params)?;
+    if v != 1 {
+        return Err(RpcError::invalid_params("Invalid channel liveness ping"));
+    }
     Ok(json!({"v": 1, "nonce": nonce}))
 }
 

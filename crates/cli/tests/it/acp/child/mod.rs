@@ -1,5 +1,7 @@
 //! The binary over its pipes, with a client that is nothing but a program of these tests.
 
+mod cancel;
+mod close;
 mod record;
 
 use std::{path::Path, process::Command};

@@ -19,7 +19,7 @@ use crate::{
     model::{Finish, ModelError, ModelErrorKind, ModelEvent, Provider, Request},
     session::{Session, Settle, Stop, Stopper},
     to_record,
-    tool::{self, Context, Display, Kind, Tool, ToolError},
+    tool::{self, Context, Display, Kind, Preview, Tool, ToolError},
 };
 
 /// What is counted within one turn.
@@ -398,9 +398,7 @@ impl Session {
         if verdict == Verdict::Run && matches!(tool.kind(), Kind::Read | Kind::Host) {
             return Ok(None);
         }
-        let preview = tool
-            .preview(call.args.get(), &self.parts.workspace)
-            .map_err(|error| failed(&error))?;
+        let preview = self.preview(tool, call, token).await?;
         match (verdict, &self.parts.approver) {
             (Verdict::Run, _) => Ok(None),
             (Verdict::Refuse, _) => Err(denied(&format!(
@@ -433,6 +431,29 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// What a call would do, to a file's text in an editor where one holds it.
+    async fn preview(
+        &self,
+        tool: &Arc<dyn Tool>,
+        call: &ToolCall,
+        token: &CancellationToken,
+    ) -> Result<Preview, Ended> {
+        let (args, workspace) = (call.args.get(), &self.parts.workspace);
+        let reader = self.parts.editor.as_ref().filter(|editor| editor.reads());
+        let edited = match (reader, tool.edited_file(args, workspace)) {
+            (Some(editor), Some(file)) => tokio::select! {
+                text = editor.read(&file) => text.ok(),
+                () = token.cancelled() => return Err(cancelled("The turn was cancelled.")),
+            },
+            (Some(_) | None, _) => None,
+        };
+        match edited {
+            Some(text) => tool.preview_edited(args, workspace, text.into_bytes()),
+            None => tool.preview(args, workspace),
+        }
+        .map_err(|error| failed(&error))
     }
 
     /// Records a result, then shows it.

@@ -65,6 +65,24 @@ pub trait Tool: Send + Sync + std::fmt::Debug {
     /// The arguments are wrong, or name a place outside the workspace; the text is for the model.
     fn preview(&self, args: &str, workspace: &Workspace) -> Result<Preview, ToolError>;
 
+    /// The file that would be changed, where an editor may hold a text of its own for it.
+    fn edited_file(&self, _args: &str, _workspace: &Workspace) -> Option<PathBuf> {
+        None
+    }
+
+    /// As [`Tool::preview`], of a change to that text.
+    ///
+    /// # Errors
+    /// As [`Tool::preview`].
+    fn preview_edited(
+        &self,
+        args: &str,
+        workspace: &Workspace,
+        _edited: Vec<u8>,
+    ) -> Result<Preview, ToolError> {
+        self.preview(args, workspace)
+    }
+
     /// Does it. `args` is JSON text as the model gave it.
     fn run<'a>(
         &'a self,

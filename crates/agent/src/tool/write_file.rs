@@ -67,12 +67,22 @@ impl Tool for WriteFile {
 
     fn preview(&self, args: &str, workspace: &Workspace) -> Result<Preview, ToolError> {
         let args: Args = args::parse(self, args)?;
-        let plan = plan(&args, workspace, None)?;
-        Ok(Preview::Edit {
-            path: plan.place,
-            diff: plan.diff.text,
-            texts: plan.diff.texts,
-        })
+        Ok(plan(&args, workspace, None)?.into_preview())
+    }
+
+    fn edited_file(&self, args: &str, workspace: &Workspace) -> Option<PathBuf> {
+        let args: Args = args::parse(self, args).ok()?;
+        workspace.resolve_for_change(&args.file_path).ok()
+    }
+
+    fn preview_edited(
+        &self,
+        args: &str,
+        workspace: &Workspace,
+        edited: Vec<u8>,
+    ) -> Result<Preview, ToolError> {
+        let args: Args = args::parse(self, args)?;
+        Ok(plan(&args, workspace, Some(edited))?.into_preview())
     }
 
     fn run<'a>(
@@ -134,6 +144,14 @@ fn plan(args: &Args, workspace: &Workspace, edited: Option<Vec<u8>>) -> Result<P
 }
 
 impl Plan {
+    fn into_preview(self) -> Preview {
+        Preview::Edit {
+            path: self.place,
+            diff: self.diff.text,
+            texts: self.diff.texts,
+        }
+    }
+
     fn into_output(self) -> Output {
         let Self {
             place,

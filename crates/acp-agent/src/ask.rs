@@ -11,7 +11,7 @@ use agent::{
     message::ToolCall,
 };
 use futures_util::{FutureExt, future::BoxFuture};
-use jsonrpc::Peer;
+use jsonrpc::{Peer, RequestError};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use wire::limits::{GUARD_REASON_BYTES_MAX, HOST_ANSWER_WAIT_MAX};
@@ -86,6 +86,10 @@ impl ClientAsked {
             .await;
         let answer = match answer {
             Ok(answer) => answer,
+            Err(error @ RequestError::Closed(_)) => {
+                gone().await;
+                return Decision::Unanswered(format!("Error: {error}"));
+            }
             Err(error) => return Decision::Unanswered(format!("Error: {error}")),
         };
         match serde_json::from_str::<Answer>(answer.get()) {
@@ -116,6 +120,12 @@ impl Approver for ClientAsked {
     fn ask<'a>(&'a self, question: Question<'a>) -> BoxFuture<'a, Decision> {
         self.decide(question).boxed()
     }
+}
+
+/// A client that is gone answers as one that is silent: the turn is about to be cancelled, and should
+/// not go on to the model meanwhile.
+async fn gone() {
+    tokio::time::sleep(HOST_ANSWER_WAIT_MAX).await;
 }
 
 /// Asks the parent about every call, as it demands at the start.
@@ -178,8 +188,16 @@ impl Guard for ParentAsked {
                 .peer
                 .request("qwen/control/external_tool_guard/prepare", &params)
                 .within(HOST_ANSWER_WAIT_MAX)
-                .await
-                .map_err(|_error| FAILED.to_owned())?;
+                .await;
+            let answer = match answer {
+                Ok(answer) => answer,
+                Err(error) => {
+                    if matches!(error, RequestError::Closed(_)) {
+                        gone().await;
+                    }
+                    return Err(FAILED.to_owned());
+                }
+            };
             match serde_json::from_str::<Prepared>(answer.get()) {
                 Ok(Prepared { allowed: true, .. }) => Ok(()),
                 Ok(Prepared { reason, .. }) => {

@@ -27,6 +27,7 @@ use wire::{
 use crate::{
     backend::recording_meta,
     protocol::update::{Chunk, Update},
+    record::States,
     to_acp::Teller,
 };
 
@@ -113,6 +114,7 @@ pub(crate) struct Live {
     /// Fires where the session ends; a strict close that fails puts a new one in its place.
     ending: Mutex<CancellationToken>,
     commands: mpsc::Sender<Command>,
+    pub(crate) states: States,
     /// Ends what follows the session's record.
     pub(crate) gone: CancellationToken,
 }
@@ -167,6 +169,7 @@ pub(crate) struct Parts {
     pub(crate) title: Option<String>,
     pub(crate) teller: Teller,
     pub(crate) prompt_id: Arc<Mutex<Option<String>>>,
+    pub(crate) states: States,
 }
 
 impl Live {
@@ -191,6 +194,7 @@ impl Live {
             }),
             ending: Mutex::default(),
             commands,
+            states: parts.states,
             gone: CancellationToken::new(),
         });
         let task = Task {
@@ -257,6 +261,7 @@ impl Live {
         };
         let persisted = self.config.rename(title, SETTLE_WAIT_MAX).await;
         self.lock_facts().title = Some(text.to_owned());
+        self.states.before_answer(&self.config.recording());
         persisted
     }
 
@@ -311,6 +316,8 @@ impl Task {
                 Command::Close { done, .. } if done.is_closed() => {}
                 Command::Close { strict, done } => {
                     let flushed = self.settle().await;
+                    let report = self.live.config.recording();
+                    self.live.states.before_answer(&report);
                     if strict && let Err(report) = flushed {
                         // Dropped: whoever asked has gone; the session goes on all the same.
                         _ = done.send(Err(report));
@@ -361,6 +368,8 @@ impl Task {
             }
         };
         self.live.unanswered().pop_front();
+        let report = self.live.config.recording();
+        self.live.states.before_answer(&report);
         // Dropped: a client that is gone needs no answer.
         _ = asked.responder.respond(answer).await;
     }

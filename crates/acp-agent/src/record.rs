@@ -1,5 +1,7 @@
 //! What a client is told of a session's record (R15, B1).
 
+use std::sync::{Mutex, PoisonError};
+
 use agent::config::{Config, RecordingWatch};
 use jsonrpc::Peer;
 use serde_json::json;
@@ -39,30 +41,59 @@ pub(crate) fn tell_failures(config: &Config, peer: &Peer, takes_notices: bool) {
     });
 }
 
-/// Tells the client whenever the level differs from what it was told last (B1). Ends with the session.
-pub(crate) async fn tell_states(mut watch: RecordingWatch, peer: Peer, session_id: String) {
-    let mut told = watch.current().state;
-    loop {
-        let mut report = watch.changed().await;
-        // A short `pending` is everyday life.
-        while report.state == RecordingState::Pending {
-            match tokio::time::timeout(PENDING_SHOWN_AFTER, watch.changed()).await {
-                Ok(next) => report = next,
-                Err(_) => break,
-            }
-        }
-        if report.state != told {
-            told = report.state;
-            tell_state(&peer, &session_id, &report).await;
-        }
-    }
+/// Tells the client of one session's level, whenever it differs from what it was told last (B1).
+#[derive(Debug)]
+pub(crate) struct States {
+    peer: Peer,
+    session_id: String,
+    /// Held while a word is put into the order of frames, so that the last one is the latest.
+    told: Mutex<RecordingState>,
 }
 
-async fn tell_state(peer: &Peer, session_id: &str, report: &RecordingReport) {
-    let mut params = json!({"v": 1, "sessionId": session_id, "state": report.state});
-    if let Some(class) = report.class {
-        params["class"] = json!(class);
+impl States {
+    pub(crate) fn new(peer: Peer, session_id: &str, told: RecordingState) -> Self {
+        Self {
+            peer,
+            session_id: session_id.to_owned(),
+            told: Mutex::new(told),
+        }
     }
-    // Dropped: a client that is gone is told nothing more.
-    _ = peer.notify("_onrecord/recording_state", &params).await;
+
+    /// Follows the level until it is dropped.
+    pub(crate) async fn follow(&self, mut watch: RecordingWatch) {
+        loop {
+            let mut report = watch.changed().await;
+            // A short `pending` is everyday life.
+            while report.state == RecordingState::Pending {
+                match tokio::time::timeout(PENDING_SHOWN_AFTER, watch.changed()).await {
+                    Ok(next) => report = next,
+                    Err(_) => break,
+                }
+            }
+            self.tell(&report);
+        }
+    }
+
+    /// Says the level before an answer that carries it, unless it is a `pending` that may be short.
+    pub(crate) fn before_answer(&self, report: &RecordingReport) {
+        if report.state != RecordingState::Pending {
+            self.tell(report);
+        }
+    }
+
+    fn tell(&self, report: &RecordingReport) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if *told == report.state {
+            return;
+        }
+        let mut params = json!({"v": 1, "sessionId": self.session_id, "state": report.state});
+        if let Some(class) = report.class {
+            params["class"] = json!(class);
+        }
+        let sent = self.peer.notify_now("_onrecord/recording_state", &params);
+        // A client that does not read is told with the next change, or the next answer.
+        if sent.is_ok() {
+            *told = report.state;
+        }
+    }
 }

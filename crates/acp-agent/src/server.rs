@@ -43,7 +43,7 @@ use crate::{
         },
         update::{Command, Update},
     },
-    record::{tell_failures, tell_states},
+    record::{States, tell_failures},
     replay::{bulk, update},
     status,
     to_acp::Teller,
@@ -375,6 +375,7 @@ impl Server {
         let teller = Teller::new(self.peer.clone(), &id, Path::new(&shown_cwd), takes_notices);
         session.subscribe(teller.clone());
         let watch = config.watch_recording();
+        let states = States::new(self.peer.clone(), &id, watch.current().state);
         let live = Live::start(Parts {
             id: id.clone(),
             cwd: shown_cwd,
@@ -384,12 +385,13 @@ impl Server {
             title,
             teller,
             prompt_id,
+            states,
         });
-        let (peer, gone) = (self.peer.clone(), live.gone.clone());
+        let follower = Arc::clone(&live);
         tokio::spawn(async move {
             tokio::select! {
-                () = tell_states(watch, peer, id) => {}
-                () = gone.cancelled() => {}
+                () = follower.states.follow(watch) => {}
+                () = follower.gone.cancelled() => {}
             }
         });
         self.sessions.add(Arc::clone(&live));
@@ -681,7 +683,10 @@ enum How {
 }
 
 fn read<'a, P: Deserialize<'a>>(params: Option<&'a RawValue>) -> Result<P, RpcError> {
-    let json = params.map_or("{}", RawValue::get);
+    let json = match params.map_or("null", RawValue::get) {
+        "null" => "{}",
+        json => json,
+    };
     serde_json::from_str(json).map_err(|error| RpcError::invalid_params(&error.to_string()))
 }
 

@@ -102,12 +102,19 @@ impl Sessions {
         let root = self.place.root.as_ref().ok_or(OpenError::NotFound)?;
         match store::find(root, session_id) {
             Ok(found) if found.session_id == session_id => Ok(found.path),
-            Ok(_) | Err(FindError::NotFound { .. }) => {
+            // The beginning of an id is no id.
+            Err(FindError::Ambiguous { found, .. })
+                if found.iter().any(|found| found.session_id == session_id) =>
+            {
+                Err(OpenError::Other(
+                    "several projects hold a session of this id".to_owned(),
+                ))
+            }
+            Ok(_) | Err(FindError::NotFound { .. } | FindError::Ambiguous { .. }) => {
                 // Where nothing can be read, nobody knows that there is no such session.
                 readable(&root.projects_dir()).map_err(other)?;
                 Err(OpenError::NotFound)
             }
-            Err(error) => Err(OpenError::Other(error.to_string())),
         }
     }
 }
@@ -116,9 +123,11 @@ impl Backend for Sessions {
     fn begin(&self, session_id: &str, cwd: &Path, voices: Voices) -> Result<Opened, OpenError> {
         let cwd = folder(cwd)?;
         let project = self.place.root.as_ref().map(|root| root.project(&cwd));
-        if let Some(project) = &project
-            && store::exists(project, session_id)
-        {
+        let in_project = project
+            .as_ref()
+            .is_some_and(|project| store::exists(project, session_id));
+        // An id that two projects hold could not be loaded any more.
+        if in_project || self.find(session_id).is_ok() {
             return Err(OpenError::Invalid(format!(
                 "session {session_id} already exists: load it, or choose another id"
             )));

@@ -2,7 +2,13 @@
 
 mod cancel;
 mod close;
+mod files;
+mod permission;
+mod prompt;
 mod record;
+mod sessions;
+mod settings;
+mod start;
 
 use std::{path::Path, process::Command};
 

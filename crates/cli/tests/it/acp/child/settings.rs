@@ -1,0 +1,218 @@
+//! Modes, models and titles.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use testkit::{
+    home::Home,
+    stub_model::{Gate, StubModel},
+};
+
+use super::{Client, held, is_chunk};
+use crate::world::{shell, transcript};
+
+const MODE_TOLD: &str = "qwen/notify/session/mode-update";
+const APPROVAL: &str = "qwen/control/session/approval_mode";
+const OPTION: &str = "session/set_config_option";
+
+#[test]
+fn a_mode_that_is_set_by_any_of_the_three_ways_is_told_before_the_answer() {
+    let home = Home::new();
+    let mut client = Client::offline(&home, &[]).initialized();
+    let session = client.session();
+    let ways: [(&str, Value, &str); 3] = [
+        (
+            "session/set_mode",
+            json!({"sessionId": session, "modeId": "plan"}),
+            "plan",
+        ),
+        (
+            OPTION,
+            json!({"sessionId": session, "configId": "mode", "value": "default"}),
+            "default",
+        ),
+        (
+            APPROVAL,
+            json!({"sessionId": session, "mode": "yolo"}),
+            "yolo",
+        ),
+    ];
+    let mut results = Vec::new();
+    for (method, params, mode) in ways {
+        let from = client.rpc.seen().len();
+        let id = client.rpc.request(method, &params);
+        let answered = client.rpc.place_of_answer(id);
+        let told = client
+            .rpc
+            .place(from, "the news", |f| f["method"] == MODE_TOLD);
+        assert!(told < answered);
+        let expected = json!({"v": 1, "sessionId": session, "currentModeId": mode});
+        assert_eq!(client.rpc.seen()[told]["params"], expected);
+        results.push(client.rpc.answer(id)["result"].clone());
+    }
+    assert_eq!(results[0], json!({}));
+    let mode = results[1]["configOptions"][0].clone();
+    assert_eq!(
+        (&mode["id"], &mode["currentValue"]),
+        (&json!("mode"), &json!("default"))
+    );
+    assert_eq!(
+        results[2],
+        json!({"previous": "default", "current": "yolo"})
+    );
+    client.turn(&session, &shell("touch made"));
+    assert!(
+        home.workspace().join("made").exists(),
+        "it counts from the next call on"
+    );
+    client.end(&home);
+}
+
+#[test]
+fn an_unknown_mode_model_or_option_is_refused_and_changes_nothing() {
+    let home = Home::new();
+    let mut client = Client::offline(&home, &["--approval-mode", "plan"]).initialized();
+    let session = client.session();
+    let error = client.rpc.error(
+        "session/set_mode",
+        &json!({"sessionId": session, "modeId": "zzz"}),
+    );
+    assert_eq!(
+        error,
+        json!({"code": -32_602, "message": "Invalid params: Unknown approval mode: zzz"})
+    );
+    let error = client.rpc.error(
+        "session/set_model",
+        &json!({"sessionId": session, "modelId": "zzz"}),
+    );
+    assert_eq!(error["code"], -32_603, "{error}");
+    for (method, params) in [
+        (APPROVAL, json!({"sessionId": session, "mode": "zzz"})),
+        (APPROVAL, json!({"sessionId": session})),
+        (
+            OPTION,
+            json!({"sessionId": session, "configId": "zzz", "value": "x"}),
+        ),
+        (
+            OPTION,
+            json!({"sessionId": session, "configId": "mode", "value": "zzz"}),
+        ),
+        (
+            OPTION,
+            json!({"sessionId": session, "configId": "mode", "value": true}),
+        ),
+        (
+            "session/set_mode",
+            json!({"sessionId": "nope", "modeId": "plan"}),
+        ),
+        (
+            "session/set_model",
+            json!({"sessionId": "nope", "modelId": "offline"}),
+        ),
+    ] {
+        assert_eq!(
+            client.rpc.error(method, &params)["code"],
+            -32_602,
+            "{method} {params}"
+        );
+    }
+    let context = client.rpc.result(
+        "qwen/status/session/context",
+        &json!({"sessionId": session}),
+    );
+    assert_eq!(context["state"]["modes"]["currentModeId"], "plan");
+    let frames = client.end(&home);
+    assert!(!frames.iter().any(|f| f["method"] == MODE_TOLD));
+}
+
+/// The mode of a session is its own.
+#[test]
+fn a_mode_holds_in_its_session_alone() {
+    let home = Home::new();
+    let mut client = Client::offline(&home, &[]).initialized();
+    let (one, other) = (client.session(), client.session());
+    let set = json!({"sessionId": one, "mode": "plan"});
+    let previous = client.rpc.result(APPROVAL, &set)["previous"].clone();
+    let set = json!({"sessionId": other, "mode": "plan"});
+    assert_eq!(client.rpc.result(APPROVAL, &set)["previous"], previous);
+    client.end(&home);
+}
+
+#[test]
+fn another_model_of_the_endpoint_answers_from_the_next_prompt_on() {
+    let home = Home::new();
+    let stub = StubModel::hello(1);
+    let mut client = Client::of_stub(&home, &stub, &[]).initialized();
+    let session = client.session();
+    client.turn(&session, "x");
+    let set = json!({"sessionId": session, "modelId": "offline"});
+    let answer = client.rpc.call("session/set_model", &set);
+    if answer.get("result").is_some() {
+        client.turn(&session, "SAY 1 chunks");
+        assert_eq!(stub.requests().len(), 1, "another one answered");
+    }
+    client.end(&home);
+}
+
+/// A mode may change while a turn runs; no turn is waited for.
+#[test]
+fn a_mode_is_set_while_a_prompt_runs() {
+    let (home, gate) = (Home::new(), Gate::new());
+    let stub = held(&gate);
+    let mut client = Client::of_stub(&home, &stub, &[]).initialized();
+    let session = client.session();
+    let id = client.prompt(&session, "go on for long");
+    client.rpc.place(0, "a chunk", |f| is_chunk(f, "begun"));
+    let set = json!({"sessionId": session, "mode": "plan"});
+    assert_eq!(client.rpc.result(APPROVAL, &set)["current"], "plan");
+    gate.open();
+    assert_eq!(client.rpc.answer(id)["result"]["stopReason"], "end_turn");
+    client.end(&home);
+}
+
+/// R27: what is said to be kept can be read.
+#[test]
+fn a_title_is_on_disk_when_it_is_answered_also_while_a_prompt_runs() {
+    const TITLE: &str = "qwen/control/session/title";
+    let (home, gate) = (Home::new(), Gate::new());
+    let stub = held(&gate);
+    let mut client = Client::of_stub(&home, &stub, &[]).initialized();
+    let session = client.session();
+    let id = client.prompt(&session, "go on for long");
+    client.rpc.place(0, "a chunk", |f| is_chunk(f, "begun"));
+    for (title, source) in [("an auto title", "auto"), ("the person's", "manual")] {
+        let params = json!({"sessionId": session, "displayName": title, "titleSource": source});
+        let answer = client.rpc.result(TITLE, &params);
+        assert_eq!(answer["persisted"], true);
+        assert_eq!(answer["titleSource"], source);
+        assert!(
+            fs::read_to_string(transcript(&home))
+                .unwrap()
+                .contains(title)
+        );
+    }
+    let rows = client.rpc.result("session/list", &json!({}))["sessions"].clone();
+    assert_eq!(rows[0]["title"], "the person's");
+    for params in [
+        json!({"sessionId": "nope", "displayName": "x"}),
+        json!({"sessionId": session}),
+        json!({"sessionId": session, "displayName": 1}),
+    ] {
+        assert_eq!(client.rpc.error(TITLE, &params)["code"], -32_602);
+    }
+    gate.open();
+    client.rpc.answer(id);
+    client.end(&home);
+}
+
+/// R27: where nothing is recorded no title is kept.
+#[test]
+fn a_title_of_a_session_without_a_record_is_not_persisted() {
+    let home = Home::new();
+    let mut client = Client::offline(&home, &["--no-chat-recording"]).initialized();
+    let session = client.session();
+    let params = json!({"sessionId": session, "displayName": "x"});
+    let answer = client.rpc.result("qwen/control/session/title", &params);
+    assert_eq!(answer["persisted"], false);
+    client.end(&home);
+}

@@ -8,6 +8,7 @@ pub mod driven;
 pub mod fault_disk;
 pub mod faults;
 pub mod home;
+pub mod http;
 pub mod measure;
 pub mod need;
 pub mod peers;

@@ -3,3 +3,4 @@
 mod child;
 mod peers;
 mod rust;
+mod serve;

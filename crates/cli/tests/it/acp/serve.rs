@@ -1,0 +1,345 @@
+//! The real `qwen serve` with our binary as its agent, over HTTP: what its users see.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    net::SocketAddr,
+    path::Path,
+    process::{Child, Stdio},
+    thread,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use testkit::{
+    faults::Immutable,
+    home::Home,
+    http::{Events, ask},
+    peers::Qwen,
+    stub_model::{Gate, StubModel},
+};
+
+use super::child::held;
+use crate::world::{ONRECORD, shell, valid_prefix};
+
+/// A daemon of its own; it ends, and its child with it, when this is dropped.
+#[derive(Debug)]
+struct Daemon {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Daemon {
+    fn start(home: &Home, stub: &StubModel) -> Option<Self> {
+        let qwen = Qwen::find()?;
+        let shim = home.path().join("shim.mjs");
+        let program = json!(ONRECORD);
+        let lines = format!(
+            "const program = {program};\n\
+             const args = [program, ...process.argv.slice(2)];\n\
+             process.execve(program, args, process.env);\n"
+        );
+        fs::write(&shim, lines).unwrap();
+        let mut child = qwen
+            .command(home, &stub.base_url())
+            .args(["serve", "--port", "0", "--no-web", "--workspace"])
+            .arg(home.workspace())
+            .env("QWEN_CLI_ENTRY", shim)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut said = String::new();
+        let address = loop {
+            let from = said.len();
+            let n_read = output.read_line(&mut said).unwrap();
+            assert!(n_read > 0, "it does not listen: {said}");
+            let (_, url) = said[from..].split_once("http://").unwrap_or_default();
+            let end = url.find(|c: char| !c.is_ascii_digit() && !".:".contains(c));
+            if let Ok(address) = url[..end.unwrap_or(url.len())].parse() {
+                break address;
+            }
+        };
+        // What nobody reads must not hold it up.
+        thread::spawn(move || output.read_to_end(&mut Vec::new()));
+        Some(Self { child, address })
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        ask(self.address, method, path, Some(body))
+    }
+
+    /// An answer that must be a good one.
+    fn good(&self, method: &str, path: &str, body: &Value) -> Value {
+        let (status, answer) = self.ask(method, path, body);
+        assert!(
+            (200..300).contains(&status),
+            "{method} {path}: {status} {answer}"
+        );
+        answer
+    }
+
+    fn session(&self, mode: &str) -> String {
+        let wish = json!({"sessionScope": "thread", "approvalMode": mode});
+        let answer = self.good("POST", "/session", &wish);
+        answer["sessionId"].as_str().unwrap().to_owned()
+    }
+
+    fn prompt(&self, session: &str, text: &str) -> Value {
+        let body = json!({"prompt": [{"type": "text", "text": text}]});
+        self.good("POST", &format!("/session/{session}/prompt"), &body)["promptId"].clone()
+    }
+
+    fn events(&self, session: &str, query: &str) -> Events {
+        Events::open(self.address, &format!("/session/{session}/events{query}"))
+    }
+
+    /// A whole turn, seen on the stream.
+    fn turn(&self, session: &str, events: &mut Events, text: &str) -> Value {
+        let id = self.prompt(session, text);
+        ended(events, &id)
+    }
+
+    fn archive(&self, session: &str) -> Value {
+        self.good(
+            "POST",
+            "/sessions/archive",
+            &json!({"sessionIds": [session]}),
+        )
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        // Dropped: it may have ended, and is waited for in any case.
+        _ = kill_process(pid.expect("a child has an id"), Signal::TERM);
+        // Dropped: as above.
+        _ = self.child.wait();
+    }
+}
+
+/// Reads up to the end of a turn.
+fn ended(events: &mut Events, prompt: &Value) -> Value {
+    events.until("the end of the turn", |event| {
+        let kind = &event["type"];
+        (kind == "turn_complete" || kind == "turn_error") && event["data"]["promptId"] == *prompt
+    })
+}
+
+fn of_type<'a>(events: &'a Events, kind: &str) -> Vec<&'a Value> {
+    events
+        .seen()
+        .iter()
+        .filter(|event| event["type"] == kind)
+        .collect()
+}
+
+fn is_archived(home: &Home, session: &str) -> bool {
+    let path = transcript_of(home, session);
+    path.is_some_and(|path| path.components().any(|part| part.as_os_str() == "archive"))
+}
+
+fn transcript_of(home: &Home, session: &str) -> Option<std::path::PathBuf> {
+    fn find(folder: &Path, name: &str) -> Option<std::path::PathBuf> {
+        let entries = fs::read_dir(folder).ok()?.flatten();
+        entries.map(|entry| entry.path()).find_map(|path| {
+            if path.is_dir() {
+                find(&path, name)
+            } else {
+                path.ends_with(name).then_some(path)
+            }
+        })
+    }
+    find(
+        &home.data_root().join("projects"),
+        &format!("{session}.jsonl"),
+    )
+}
+
+/// case-M05: prompts, streams, a close and a load, and a strict close at last.
+#[test]
+fn a_session_is_created_prompted_closed_loaded_and_archived() {
+    let home = Home::new();
+    let stub = StubModel::hello(3);
+    let Some(daemon) = Daemon::start(&home, &stub) else {
+        return;
+    };
+    let session = daemon.session("auto");
+    let mut events = daemon.events(&session, "");
+    let end = daemon.turn(&session, &mut events, "hi there");
+    assert_eq!(end["data"]["stopReason"], "end_turn", "{end}");
+    let said: String = events
+        .seen()
+        .iter()
+        .filter(|e| e["data"]["update"]["sessionUpdate"] == "agent_message_chunk")
+        .filter_map(|e| e["data"]["update"]["content"]["text"].as_str())
+        .collect();
+    assert_eq!(said, "hello world ".repeat(3));
+    let path = format!("/session/{session}");
+    let context = ask(daemon.address, "GET", &format!("{path}/context"), None);
+    assert_eq!(
+        (context.0, &context.1["recovery"]["kind"]),
+        (200, &json!("clean"))
+    );
+    for read in [
+        "supported-commands",
+        "stats",
+        "tasks",
+        "transcript",
+        "turn-index",
+    ] {
+        let (status, body) = ask(daemon.address, "GET", &format!("{path}/{read}"), None);
+        assert_eq!(status, 200, "{read}: {body}");
+    }
+    let title = json!({"displayName": "the title"});
+    daemon.good("PATCH", &format!("{path}/metadata"), &title);
+
+    daemon.good("DELETE", &path, &json!({}));
+    events.until("the close", |event| event["type"] == "session_closed");
+    let loaded = daemon.good("POST", &format!("{path}/load"), &json!({}));
+    assert!(
+        loaded["compactedReplay"].to_string().contains("hi there"),
+        "{loaded}"
+    );
+    let mut events = daemon.events(&session, "");
+    daemon.turn(&session, &mut events, "once more");
+    let told = stub.requests().last().unwrap().body["messages"].to_string();
+    assert!(told.contains("hi there"), "{told}");
+
+    let archived = daemon.archive(&session);
+    assert_eq!(archived["archived"], json!([session]), "{archived}");
+    assert!(is_archived(&home, &session));
+    assert!(
+        fs::read_to_string(transcript_of(&home, &session).unwrap())
+            .unwrap()
+            .contains("once more")
+    );
+    let (status, _) = daemon.ask(
+        "POST",
+        "/session/11111111-1111-4111-8111-111111111111/load",
+        &json!({}),
+    );
+    assert_eq!(status, 404, "case-F04");
+}
+
+#[test]
+fn a_vote_decides_about_a_call_and_a_cancel_frees_it() {
+    let home = Home::new();
+    let stub = StubModel::prompts(1);
+    let Some(daemon) = Daemon::start(&home, &stub) else {
+        return;
+    };
+    let session = daemon.session("default");
+    let mut events = daemon.events(&session, "");
+    let made = home.workspace().join("made");
+
+    let prompt = daemon.prompt(&session, &shell("touch made"));
+    let asked = events.until("a question", |e| e["type"] == "permission_request");
+    let vote = |asked: &Value, option: &str| {
+        let request = asked["data"]["requestId"].as_str().unwrap();
+        let path = format!("/session/{session}/permission/{request}");
+        let outcome = json!({"outcome": {"outcome": "selected", "optionId": option}});
+        daemon.ask("POST", &path, &outcome).0
+    };
+    assert_eq!(vote(&asked, "of nobody"), 400);
+    assert!(!made.exists());
+    assert_eq!(vote(&asked, "proceed_once"), 200);
+    assert_eq!(
+        ended(&mut events, &prompt)["data"]["stopReason"],
+        "end_turn"
+    );
+    assert!(made.exists());
+    fs::remove_file(&made).unwrap();
+
+    let prompt = daemon.prompt(&session, &shell("touch made"));
+    events.until("a question", |e| e["type"] == "permission_request");
+    daemon.good("POST", &format!("/session/{session}/cancel"), &json!({}));
+    assert_eq!(
+        ended(&mut events, &prompt)["data"]["stopReason"],
+        "cancelled"
+    );
+    assert!(!made.exists());
+    let end = daemon.turn(&session, &mut events, "hello");
+    assert_eq!(end["data"]["stopReason"], "end_turn", "case-M04");
+}
+
+#[test]
+fn a_cancel_in_mid_stream_ends_the_turn_and_keeps_what_was_said() {
+    let (home, gate) = (Home::new(), Gate::new());
+    let stub = held(&gate);
+    let Some(daemon) = Daemon::start(&home, &stub) else {
+        return;
+    };
+    let session = daemon.session("auto");
+    let mut events = daemon.events(&session, "");
+    let prompt = daemon.prompt(&session, "go on for long");
+    events.until("a chunk", |e| {
+        e["data"]["update"]["content"]["text"] == "begun"
+    });
+    daemon.good("POST", &format!("/session/{session}/cancel"), &json!({}));
+    assert_eq!(
+        ended(&mut events, &prompt)["data"]["stopReason"],
+        "cancelled"
+    );
+    daemon.turn(&session, &mut events, "next");
+    let records = valid_prefix(&transcript_of(&home, &session).unwrap());
+    assert!(records[1].to_string().contains("begun"));
+}
+
+/// R15, R16, R18, R21: an event on the stream, a level in the snapshot, and a session that is still
+/// there after the close that wanted it saved.
+#[test]
+fn a_lost_record_is_an_event_a_level_and_a_refused_archive() {
+    let home = Home::new();
+    let stub = StubModel::hello(1);
+    let Some(daemon) = Daemon::start(&home, &stub) else {
+        return;
+    };
+    let session = daemon.session("auto");
+    let mut events = daemon.events(&session, "");
+    daemon.turn(&session, &mut events, "saved");
+    assert!(of_type(&events, "session_recording_degraded").is_empty());
+    let mut fresh = daemon.events(&session, "?snapshot=1");
+    let snapshot = fresh.until("a snapshot", |e| e["type"] == "session_snapshot");
+    assert_eq!(snapshot["data"]["recordingDegraded"], false);
+    let path = format!("/session/{session}");
+    daemon.good("DELETE", &path, &json!({}));
+    let Some(immutable) = Immutable::new(&transcript_of(&home, &session).unwrap()) else {
+        return;
+    };
+    daemon.good("POST", &format!("{path}/load"), &json!({}));
+    let mut events = daemon.events(&session, "");
+    let end = daemon.turn(&session, &mut events, "lost");
+    assert_eq!(end["data"]["stopReason"], "end_turn", "R26");
+    let told = of_type(&events, "session_recording_degraded");
+    assert_eq!(told.len(), 1);
+    let expected = json!({"sessionId": session, "reason": "write_failed"});
+    assert_eq!(told[0]["data"], expected);
+    let mut late = daemon.events(&session, "?snapshot=1");
+    let snapshot = late.until("a snapshot", |e| e["type"] == "session_snapshot");
+    assert_eq!(snapshot["data"]["recordingDegraded"], true);
+
+    let refused = daemon.archive(&session);
+    assert_eq!(refused["errors"][0]["sessionId"], session, "{refused}");
+    assert!(!is_archived(&home, &session));
+    let end = daemon.turn(&session, &mut events, "still there");
+    assert_eq!(end["data"]["stopReason"], "end_turn");
+    assert_eq!(
+        of_type(&events, "session_recording_degraded").len(),
+        1,
+        "R3"
+    );
+    daemon.good("DELETE", &path, &json!({}));
+    drop(immutable);
+    // R19: what is loaded again has a recorder of its own.
+    daemon.good("POST", &format!("{path}/load"), &json!({}));
+    let mut events = daemon.events(&session, "?snapshot=1");
+    let snapshot = events.until("a snapshot", |e| e["type"] == "session_snapshot");
+    assert_eq!(snapshot["data"]["recordingDegraded"], false);
+    daemon.turn(&session, &mut events, "saved again");
+    assert!(of_type(&events, "session_recording_degraded").is_empty());
+    let archived = daemon.archive(&session);
+    assert_eq!(archived["archived"], json!([session]), "{archived}");
+}

@@ -1,0 +1,158 @@
+//! A plain HTTP client on loopback, one request a connection, for daemons under test; and the events
+//! of a stream.
+
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::mpsc,
+    thread,
+    time::Instant,
+};
+
+use serde_json::Value;
+
+use crate::driven::WAIT_MAX;
+
+/// Status and body; a body that is no JSON is `null`.
+///
+/// # Panics
+/// Where the server is not there, or what it answers is no HTTP.
+#[must_use]
+pub fn ask(server: SocketAddr, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
+    let (status, mut reader) = match begin(server, method, path, body) {
+        Ok(begun) => begun,
+        Err(error) => panic!("{method} {path}: {error}"),
+    };
+    let mut text = Vec::new();
+    // Dropped: a body that ends early is judged as it came.
+    _ = reader.read_to_end(&mut text);
+    (status, serde_json::from_slice(&text).unwrap_or_default())
+}
+
+/// The data of the events of a stream, in their order, as they come.
+#[derive(Debug)]
+pub struct Events {
+    events: mpsc::Receiver<Value>,
+    seen: Vec<Value>,
+}
+
+impl Events {
+    /// Opens a stream; it is open when this returns.
+    ///
+    /// # Panics
+    /// As [`ask`], and where there is no stream.
+    #[must_use]
+    pub fn open(server: SocketAddr, path: &str) -> Self {
+        let (status, reader) = match begin(server, "GET", path, None) {
+            Ok(begun) => begun,
+            Err(error) => panic!("{path}: {error}"),
+        };
+        assert_eq!(status, 200, "{path}");
+        let (to, events) = mpsc::sync_channel(1 << 16);
+        thread::spawn(move || {
+            for line in BufReader::new(reader).lines().map_while(Result::ok) {
+                let data = line.strip_prefix("data:").map(serde_json::from_str);
+                if let Some(Ok(event)) = data
+                    && to.send(event).is_err()
+                {
+                    return;
+                }
+            }
+        });
+        let seen = Vec::new();
+        Self { events, seen }
+    }
+
+    /// All events so far.
+    #[must_use]
+    pub fn seen(&self) -> &[Value] {
+        &self.seen
+    }
+
+    /// Reads up to the first event that `is` what is waited for.
+    ///
+    /// # Panics
+    /// Where it does not come in time.
+    pub fn until(&mut self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + WAIT_MAX;
+        loop {
+            let wait = deadline.saturating_duration_since(Instant::now());
+            let Ok(event) = self.events.recv_timeout(wait) else {
+                panic!("{what} did not come; seen: {:#?}", self.seen)
+            };
+            self.seen.push(event.clone());
+            if is(&event) {
+                return event;
+            }
+        }
+    }
+}
+
+fn begin(
+    server: SocketAddr,
+    method: &str,
+    path: &str,
+    body: Option<&Value>,
+) -> io::Result<(u16, Box<dyn Read + Send>)> {
+    let mut stream = TcpStream::connect(server)?;
+    stream.set_read_timeout(Some(WAIT_MAX))?;
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let length = body.len();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nhost: {server}\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )?;
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let status = line.split(' ').nth(1).and_then(|word| word.parse().ok());
+    let status = status.ok_or(io::ErrorKind::InvalidData)?;
+    let mut is_chunked = false;
+    loop {
+        line.clear();
+        reader.read_line(&mut line)?;
+        if line.trim().is_empty() {
+            break;
+        }
+        is_chunked |= line
+            .to_ascii_lowercase()
+            .starts_with("transfer-encoding: chunked");
+    }
+    if is_chunked {
+        let left = 0;
+        return Ok((status, Box::new(Chunked { reader, left })));
+    }
+    Ok((status, Box::new(reader)))
+}
+
+/// A body without its framing.
+struct Chunked {
+    reader: BufReader<TcpStream>,
+    /// Bytes of the chunk that are not read.
+    left: u64,
+}
+
+impl Read for Chunked {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 {
+            let mut line = String::new();
+            // The end of a chunk, where one was read, and the head of the next.
+            while line.trim().is_empty() {
+                line.clear();
+                if self.reader.read_line(&mut line)? == 0 {
+                    return Ok(0);
+                }
+            }
+            let size = line.trim().split(';').next().unwrap_or_default();
+            let size = u64::from_str_radix(size, 16).map_err(|_| io::ErrorKind::InvalidData)?;
+            if size == 0 {
+                return Ok(0);
+            }
+            self.left = size;
+        }
+        let n_read = self.reader.by_ref().take(self.left).read(bytes)?;
+        self.left -= n_read as u64;
+        Ok(n_read)
+    }
+}

@@ -15,7 +15,10 @@ use agent::{
 };
 use jsonrpc::{INTERNAL_ERROR, Responder, RpcError};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+};
 use tokio_util::sync::CancellationToken;
 use transcript::record::{Title, TitleSource};
 use wire::{
@@ -351,6 +354,7 @@ impl Task {
             .prompt_id
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = asked.prompt_id;
+        let withdrawn = end_where_withdrawn(&asked.responder, cancel);
         let began = SystemTime::now();
         let answer = match asked.text.as_deref() {
             Some(text) => match command(text) {
@@ -367,6 +371,7 @@ impl Task {
                 result(&summary, began)
             }
         };
+        withdrawn.abort();
         self.live.unanswered().pop_front();
         let report = self.live.config.recording();
         self.live.states.before_answer(&report);
@@ -402,6 +407,15 @@ impl Task {
         let report = self.live.config.recording();
         json!({"stopReason": "end_turn", "_meta": recording_meta(&report)})
     }
+}
+
+/// Cancels a turn whose request the client takes back, as it also may.
+fn end_where_withdrawn(responder: &Responder, cancel: &CancellationToken) -> JoinHandle<()> {
+    let (withdrawn, cancel) = (responder.cancellation().clone(), cancel.clone());
+    tokio::spawn(async move {
+        withdrawn.cancelled().await;
+        cancel.cancel();
+    })
 }
 
 /// A prompt that is a command to the session.

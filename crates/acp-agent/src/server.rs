@@ -9,7 +9,7 @@ use std::{
 
 use agent::{approval::Mode, tool::Editor};
 use jsonrpc::{
-    Connection, INTERNAL_ERROR, INVALID_PARAMS, Incoming, Message, Notification, Options, Peer,
+    Connection, INTERNAL_ERROR, INVALID_PARAMS, Id, Incoming, Message, Notification, Options, Peer,
     Request, Responder, RpcError,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -39,7 +39,7 @@ use crate::{
         initialize::{FileSystem, Initialize, Initialized, Offers},
         session::{
             ApprovalMode, Choices, Close, List, Named, Open, Prompt, SetConfigOption, SetMode,
-            SetModel, SetTitle, Workspace,
+            SetModel, SetTitle, Withdrawn, Workspace,
         },
         update::{Command, Update},
     },
@@ -186,11 +186,23 @@ impl Server {
     }
 
     fn notification(&self, notification: &Notification) {
-        if notification.method == "session/cancel"
-            && let Ok(named) = notification.parse_params::<Named>()
-            && let Some(live) = self.sessions.get(&named.session_id)
-        {
-            live.cancel();
+        match notification.method.as_str() {
+            "session/cancel" => {
+                if let Ok(named) = notification.parse_params::<Named>()
+                    && let Some(live) = self.sessions.get(&named.session_id)
+                {
+                    live.cancel();
+                }
+            }
+            "$/cancel_request" => {
+                if let Ok(withdrawn) = notification.parse_params::<Withdrawn>()
+                    && let Some(id) = Id::read(&withdrawn.request_id)
+                {
+                    // What is answered already, or was never asked, needs no end.
+                    self.peer.cancel(&id);
+                }
+            }
+            _ => {}
         }
     }
 

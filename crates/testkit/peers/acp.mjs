@@ -17,16 +17,19 @@
 //   cwd        of the session
 //   sessionId  of a stored session
 //   prompts    what the user says, each once the one before it is answered
-//   answer     the kind of the option that permission requests are answered with; absent: cancelled
+//   answer     the kind of the option that permission requests are answered with; "never" leaves
+//              them without an answer; absent: cancelled
 //   plain      the client has no handler for what it does not know
 //   mode, options   what the scenario `settings` sets
 //
-// | scenario | is                                                                          |
-// | new      | a new session and its prompts                                               |
-// | load     | a stored session, loaded, and its prompts                                   |
-// | resume   | a stored session, resumed, and its prompts                                  |
-// | cancel   | a new session whose first prompt is cancelled once a part of its answer came |
-// | settings | a new session with settings changed before its prompts, then a list of all  |
+// | scenario | is                                                                           |
+// | new      | a new session and its prompts                                                |
+// | load     | a stored session, loaded, and its prompts                                    |
+// | resume   | a stored session, resumed, and its prompts                                   |
+// | cancel   | a new session whose first prompt is cancelled, once a part of its answer or  |
+// |          | a question came that is never answered                                       |
+// | withdraw | as cancel, by taking the request back                                        |
+// | settings | a new session with settings changed before its prompts, then a list of all   |
 import { spawn } from "node:child_process";
 import { createRequire } from "node:module";
 import { Readable, Writable } from "node:stream";
@@ -50,6 +53,10 @@ const part = new Promise((resolve) => (onPart = resolve));
 
 function decide({ params }) {
   say({ asked: params });
+  if (answer === "never") {
+    onPart();
+    return new Promise(() => {});
+  }
   const option = params.options.find((option) => option.kind === answer);
   return {
     outcome: option
@@ -101,14 +108,20 @@ async function converse(agent) {
       say({ set: await agent.request(to.session.setConfigOption, request) });
     }
   }
-  let cancels = scenario === "cancel";
+  let cancels = scenario === "cancel" || scenario === "withdraw";
   for (const text of prompts) {
     const request = { ...session, prompt: [{ type: "text", text }] };
-    const answered = agent.request(to.session.prompt, request);
+    const patience = new AbortController();
+    const withdrawal = { cancellationSignal: patience.signal };
+    const answered = agent.request(to.session.prompt, request, withdrawal);
     if (cancels) {
       cancels = false;
       await part;
-      await agent.notify(to.session.cancel, session);
+      if (scenario === "cancel") {
+        await agent.notify(to.session.cancel, session);
+      } else {
+        patience.abort();
+      }
       say({ cancelled: true });
     }
     say({ answer: await answered });

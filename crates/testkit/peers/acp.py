@@ -1,6 +1,7 @@
 """Drives the published Python SDK of ACP as a client does, and prints what its user sees.
 
-Arguments, scenarios and lines are those of `acp.mjs`, but for the folder, which Python does not need.
+Arguments, scenarios and lines are those of `acp.mjs`, but for the folder, which Python does not need,
+and for the scenario `withdraw`, which this SDK cannot play.
 The SDK's hook for extensions hears names that begin with `_` only; others are heard by an observer.
 """
 
@@ -38,6 +39,9 @@ class Client:
         options = [plain(option) for option in options]
         asked = {"sessionId": session_id, "toolCall": plain(tool_call), "options": options}
         say({"asked": asked})
+        if arguments.get("answer") == "never":
+            self.part.set()
+            await asyncio.Event().wait()
         for option in options:
             if option["kind"] == arguments.get("answer"):
                 outcome = AllowedOutcome(outcome="selected", option_id=option["optionId"])

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use agent::approval::Mode;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 
 /// Params of `session/new`, `load`, `resume`.
 #[derive(Debug, Deserialize)]
@@ -40,6 +40,14 @@ impl Open {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Named {
     pub(crate) session_id: String,
+}
+
+/// Params of `$/cancel_request`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Withdrawn {
+    /// Of a request that is not answered yet.
+    pub(crate) request_id: Box<RawValue>,
 }
 
 /// Params of `session/list`.

@@ -62,6 +62,7 @@ facts! {
     a_rejected_call_does_not_run_and_the_model_is_told
     what_is_allowed_for_the_session_is_asked_once
     a_cancelled_prompt_is_answered_and_the_session_goes_on
+    a_prompt_that_is_cancelled_while_it_asks_is_answered
     a_loaded_session_is_shown_again_and_remembered
     a_resumed_session_is_remembered_and_not_shown
     a_session_that_is_not_there_is_refused
@@ -356,6 +357,23 @@ fn what_is_allowed_for_the_session_is_asked_once(client: &Client) {
 }
 
 fn a_cancelled_prompt_is_answered_and_the_session_goes_on(client: &Client) {
+    assert_cancelled_by(client, "cancel");
+}
+
+/// The Python SDK has no way to take a request back.
+#[test]
+fn a_prompt_that_the_typescript_sdk_takes_back_is_cancelled() {
+    if let Some(client) = AcpClient::typescript() {
+        assert_cancelled_by(&Client::Published(client), "withdraw");
+    }
+}
+
+#[test]
+fn a_prompt_that_the_rust_crate_takes_back_is_cancelled() {
+    assert_cancelled_by(&Client::Crate, "withdraw");
+}
+
+fn assert_cancelled_by(client: &Client, scenario: &str) {
     let home = Home::new();
     let gate = Gate::new();
     let endless = Reply::stream()
@@ -365,7 +383,7 @@ fn a_cancelled_prompt_is_answered_and_the_session_goes_on(client: &Client) {
         .done();
     let stub = StubModel::replies(vec![endless, Reply::says("still here")]);
     let args = json!({"prompts": ["count to infinity", "are you there?"]});
-    let seen = see(client, &home, &stub.base_url(), "cancel", &args);
+    let seen = see(client, &home, &stub.base_url(), scenario, &args);
     assert_eq!(seen.all("cancelled").len(), 1);
     assert_eq!(
         seen.stop_reasons(),
@@ -377,6 +395,25 @@ fn a_cancelled_prompt_is_answered_and_the_session_goes_on(client: &Client) {
     let requests = stub.requests();
     assert_eq!(requests.len(), 2);
     assert!(told(&requests[1]).contains("count to infinity"));
+    seen.assert_saved(&home);
+}
+
+fn a_prompt_that_is_cancelled_while_it_asks_is_answered(client: &Client) {
+    let (home, stub) = (Home::new(), StubModel::prompts(1));
+    let path = home.workspace().join("a.txt");
+    let args = json!({"prompts": [writes(&path, "x"), "still there?"], "answer": "never"});
+    let seen = see(client, &home, &stub.base_url(), "cancel", &args);
+    assert_eq!(
+        seen.stop_reasons(),
+        ["cancelled", "end_turn"],
+        "{:?}",
+        seen.ran
+    );
+    assert_eq!(seen.all("asked").len(), 1);
+    let last = seen.updates("tool_call_update").pop().unwrap();
+    assert_eq!(last["status"], "failed", "{:?}", seen.ran);
+    assert!(!path.exists());
+    assert_eq!(seen.text("agent_message_chunk"), "hello world ");
     seen.assert_saved(&home);
 }
 

@@ -107,12 +107,20 @@ impl Scenario {
         // The first part of an answer is where the user loses patience.
         let part = Arc::new(Notify::new());
         let (asked, heard, curious) = (self.said.clone(), self.said.clone(), self.said.clone());
-        let (answer, on_part) = (self.args["answer"].clone(), Arc::clone(&part));
+        let (on_question, on_part) = (Arc::clone(&part), Arc::clone(&part));
+        let answer = self.args["answer"].clone();
+        // To drop what answers a request is to answer it.
+        let mut unanswered = Vec::new();
         let client = Client
             .v1()
             .on_receive_request(
                 async move |request: RequestPermissionRequest, responder, _agent| {
                     asked.say("asked", &request);
+                    if answer == "never" {
+                        unanswered.push(responder);
+                        on_question.notify_one();
+                        return Ok(());
+                    }
                     responder.respond(decide(&request, &answer))
                 },
                 on_receive_request!(),
@@ -151,14 +159,18 @@ impl Scenario {
         if self.name == "settings" {
             self.change_settings(agent, &session).await?;
         }
-        let mut cancels = self.name == "cancel";
+        let mut cancels = self.name == "cancel" || self.name == "withdraw";
         for text in self.args["prompts"].as_array().unwrap() {
             let text = TextContent::new(text.as_str().unwrap());
             let prompt = PromptRequest::new(session.clone(), vec![ContentBlock::Text(text)]);
             let answered = agent.send_request(prompt);
             if std::mem::take(&mut cancels) {
                 part.notified().await;
-                agent.send_notification(CancelNotification::new(session.clone()))?;
+                if self.name == "cancel" {
+                    agent.send_notification(CancelNotification::new(session.clone()))?;
+                } else {
+                    answered.cancellation_handle().cancel()?;
+                }
                 self.said.say("cancelled", &true);
             }
             self.said.say("answer", &answered.block_task().await?);

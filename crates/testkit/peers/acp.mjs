@@ -19,6 +19,7 @@
 //   prompts    what the user says, each once the one before it is answered
 //   answer     the kind of the option that permission requests are answered with; "never" leaves
 //              them without an answer; absent: cancelled
+//   hasty      the scenario `cancel` waits for nothing
 //   plain      the client has no handler for what it does not know
 //   mode, options   what the scenario `settings` sets
 //
@@ -40,7 +41,7 @@ const acp = await import(path);
 const { agent: to, client: from } = acp.methods;
 
 const DEADLINE_MS = 60_000;
-const { command, cwd, sessionId, prompts, answer, plain, mode, options } = JSON.parse(json);
+const { command, cwd, sessionId, prompts, answer, hasty, plain, mode, options } = JSON.parse(json);
 
 const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 const end = (error) =>
@@ -116,7 +117,7 @@ async function converse(agent) {
     const answered = agent.request(to.session.prompt, request, withdrawal);
     if (cancels) {
       cancels = false;
-      await part;
+      await (hasty || part);
       if (scenario === "cancel") {
         await agent.notify(to.session.cancel, session);
       } else {

@@ -99,7 +99,8 @@ async def converse(client, agent):
         answer = asyncio.create_task(agent.prompt(session_id=session_id, prompt=prompt))
         if cancels:
             cancels = False
-            await client.part.wait()
+            # A task begins where another waits.
+            await (asyncio.sleep(0) if arguments.get("hasty") else client.part.wait())
             await agent.cancel(session_id=session_id)
             say({"cancelled": True})
         say({"answer": plain(await answer)})

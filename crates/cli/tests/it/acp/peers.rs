@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 use testkit::{
+    driven::Driven,
     faults::{Fault, SmallDisk},
     home::{Home, transcripts_under},
     peers::AcpClient,
@@ -13,7 +14,7 @@ use testkit::{
 };
 
 use super::rust;
-use crate::world::{ONRECORD, shell, tool, transcript, valid_prefix};
+use crate::world::{ONRECORD, command, shell, tool, transcript, valid_prefix};
 
 /// For every client a test of each of these facts, in a module of its own.
 macro_rules! facts {
@@ -63,6 +64,7 @@ facts! {
     what_is_allowed_for_the_session_is_asked_once
     a_cancelled_prompt_is_answered_and_the_session_goes_on
     a_prompt_that_is_cancelled_while_it_asks_is_answered
+    a_prompt_that_is_cancelled_at_once_changes_nothing
     a_loaded_session_is_shown_again_and_remembered
     a_resumed_session_is_remembered_and_not_shown
     a_session_that_is_not_there_is_refused
@@ -415,6 +417,51 @@ fn a_prompt_that_is_cancelled_while_it_asks_is_answered(client: &Client) {
     assert!(!path.exists());
     assert_eq!(seen.text("agent_message_chunk"), "hello world ");
     seen.assert_saved(&home);
+}
+
+fn a_prompt_that_is_cancelled_at_once_changes_nothing(client: &Client) {
+    let (home, stub) = (Home::new(), StubModel::prompts(1));
+    let path = home.workspace().join("a.txt");
+    let args = json!({
+        "prompts": [writes(&path, "x"), "still there?"],
+        "answer": "allow_once",
+        "hasty": true,
+    });
+    let seen = see(client, &home, &stub.base_url(), "cancel", &args);
+    assert_eq!(
+        seen.stop_reasons(),
+        ["cancelled", "end_turn"],
+        "{:?}",
+        seen.ran
+    );
+    assert!(!path.exists(), "{:?}", seen.ran);
+    assert_eq!(seen.text("agent_message_chunk"), "hello world ");
+    seen.assert_saved(&home);
+}
+
+/// As above, with both in one write: what a client's timing only sometimes brings about.
+#[test]
+fn a_cancel_in_one_breath_with_its_prompt_is_heard() {
+    let home = Home::new();
+    let mut agent = Driven::start(command(&home).args(["acp", "--model", "offline", "--yolo"]));
+    let request = |id: u64, method: &str, params: &Value| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+    let open = json!({"cwd": home.workspace(), "mcpServers": []});
+    agent.send(&request(1, "session/new", &open));
+    let opened = agent.until("the session", |message| message["id"] == 1);
+    let session = &opened["result"]["sessionId"];
+    let path = home.workspace().join("a.txt");
+    let prompt = json!({
+        "sessionId": session,
+        "prompt": [{"type": "text", "text": writes(&path, "x")}],
+    });
+    let prompt = request(2, "session/prompt", &prompt);
+    let params = json!({"sessionId": session});
+    let cancel = json!({"jsonrpc": "2.0", "method": "session/cancel", "params": params});
+    agent.send_bytes(format!("{prompt}\n{cancel}\n").as_bytes());
+    let answer = agent.until("the answer", |message| message["id"] == 2);
+    assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
+    assert!(!path.exists());
+    assert_eq!(agent.end().code, 0);
 }
 
 /// A session of the built-in model, begun and left by the same kind of client.

@@ -165,7 +165,9 @@ impl Scenario {
             let prompt = PromptRequest::new(session.clone(), vec![ContentBlock::Text(text)]);
             let answered = agent.send_request(prompt);
             if std::mem::take(&mut cancels) {
-                part.notified().await;
+                if self.args["hasty"] != true {
+                    part.notified().await;
+                }
                 if self.name == "cancel" {
                     agent.send_notification(CancelNotification::new(session.clone()))?;
                 } else {

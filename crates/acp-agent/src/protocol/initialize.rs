@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::or_default;
+
 /// The version of ACP that is spoken.
 const PROTOCOL_VERSION: u32 = 1;
 
@@ -16,6 +18,7 @@ const PARENT_CAPABILITY: &str = "qwen-code/private-parent-capability";
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Initialize {
+    #[serde(deserialize_with = "or_default")]
     pub(crate) client_capabilities: ClientCapabilities,
     #[serde(rename = "_meta")]
     pub(crate) meta: Option<Map<String, Value>>,
@@ -26,6 +29,7 @@ pub(crate) struct Initialize {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ClientCapabilities {
     /// It offers its files.
+    #[serde(deserialize_with = "or_default")]
     pub(crate) fs: FileSystem,
     /// It takes the update `notice`, which older schemas do not know.
     pub(crate) notice: Option<Value>,
@@ -37,7 +41,9 @@ pub(crate) struct ClientCapabilities {
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct FileSystem {
+    #[serde(deserialize_with = "or_default")]
     pub(crate) read_text_file: bool,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) write_text_file: bool,
 }
 
@@ -175,6 +181,19 @@ mod tests {
             }),
         };
         assert_eq!(initialize.offers(), kept);
+    }
+
+    #[test]
+    fn null_is_as_good_as_absent() {
+        for params in [
+            json!({"clientCapabilities": null}),
+            json!({"clientCapabilities": {"fs": null}}),
+            json!({"clientCapabilities": {"fs": {"readTextFile": null, "writeTextFile": true}}}),
+        ] {
+            let initialize = from_value::<Initialize>(params.clone());
+            let initialize = initialize.unwrap_or_else(|error| panic!("{params}: {error}"));
+            assert!(!initialize.client_capabilities.fs.read_text_file);
+        }
     }
 
     #[test]

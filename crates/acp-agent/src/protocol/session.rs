@@ -6,6 +6,8 @@ use agent::approval::Mode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json, value::RawValue};
 
+use super::or_default;
+
 /// Params of `session/new`, `load`, `resume`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -13,7 +15,7 @@ pub(crate) struct Open {
     /// Of `load` and `resume`.
     pub(crate) session_id: Option<String>,
     pub(crate) cwd: PathBuf,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) mcp_servers: Vec<Value>,
     #[serde(rename = "_meta")]
     pub(crate) meta: Option<Map<String, Value>>,
@@ -216,9 +218,9 @@ pub(crate) struct SetTitle {
 pub(crate) struct Close {
     pub(crate) session_id: String,
     pub(crate) drain_timeout_ms: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) require_flush: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) only_if_unheld: bool,
 }
 
@@ -304,7 +306,13 @@ fn words_of(mode: Mode) -> (&'static str, &'static str) {
 mod tests {
     use serde_json::{from_value, json};
 
-    use super::Prompt;
+    use super::{Open, Prompt};
+
+    #[test]
+    fn a_session_of_no_servers_may_say_so_by_null() {
+        let open: Open = from_value(json!({"cwd": "/w", "mcpServers": null})).expect("it is one");
+        assert!(open.mcp_servers.is_empty());
+    }
 
     #[test]
     fn a_prompt_of_every_kind_of_content_becomes_text_in_its_order() {

@@ -527,3 +527,20 @@ fn the_lines_of_qwen_code_have_our_shapes() {
     }
     assert_eq!(n_lines, 68, "the samples are there");
 }
+
+/// Examples whose middle is left out are no JSON any more and are passed over.
+#[test]
+fn the_examples_of_the_documentation_are_lines_of_the_protocol() {
+    let page = include_str!("../../../../docs/stream-json.md");
+    let mut n_lines = 0;
+    for line in page.lines().filter(|line| line.starts_with('{')) {
+        let Ok(message) = serde_json::from_str(line) else {
+            continue;
+        };
+        n_lines += 1;
+        let written = OUTPUT.check(&message);
+        let read = INPUT.check(&message);
+        assert!(written.is_ok() || read.is_ok(), "{written:?}\n{read:?}");
+    }
+    assert!(n_lines > 15, "{n_lines}");
+}

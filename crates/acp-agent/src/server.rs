@@ -491,18 +491,18 @@ impl Server {
 
     fn set_mode(&self, wish: &SetMode) -> Result<Value, RpcError> {
         let live = self.live(&wish.session_id)?;
-        self.change_mode(&live, &wish.mode_id)?;
+        self.change_mode_and_tell(&live, &wish.mode_id)?;
         Ok(json!({}))
     }
 
     fn approval_mode(&self, wish: &ApprovalMode) -> Result<Value, RpcError> {
         let live = self.live(&wish.session_id)?;
         let previous = live.controls.mode();
-        self.change_mode(&live, &wish.mode)?;
+        Self::change_mode(&live, &wish.mode)?;
         Ok(json!({"previous": previous.as_str(), "current": wish.mode}))
     }
 
-    fn change_mode(&self, live: &Live, word: &str) -> Result<(), RpcError> {
+    fn change_mode(live: &Live, word: &str) -> Result<(), RpcError> {
         let mode = Mode::of_word(word).ok_or_else(|| {
             RpcError::new(
                 INVALID_PARAMS,
@@ -510,10 +510,16 @@ impl Server {
             )
         })?;
         live.controls.set_mode(mode);
+        Ok(())
+    }
+
+    /// A daemon sets the mode in its own way and tells of it itself.
+    fn change_mode_and_tell(&self, live: &Live, word: &str) -> Result<(), RpcError> {
+        Self::change_mode(live, word)?;
         // Dropped: it takes its place before the answer, and the answer says the same.
         _ = self.peer.notify_now(
             "qwen/notify/session/mode-update",
-            &json!({"v": 1, "sessionId": live.id, "currentModeId": mode.as_str()}),
+            &json!({"v": 1, "sessionId": live.id, "currentModeId": word}),
         );
         Ok(())
     }
@@ -536,7 +542,7 @@ impl Server {
     fn set_config_option(&self, wish: &SetConfigOption) -> Result<Value, RpcError> {
         let live = self.live(&wish.session_id)?;
         match wish.config_id.as_str() {
-            "mode" => self.change_mode(&live, &wish.value)?,
+            "mode" => self.change_mode_and_tell(&live, &wish.value)?,
             "model" => self.change_model(&live, &wish.value)?,
             other => {
                 return Err(RpcError::invalid_params(&format!(

@@ -3,4 +3,5 @@
 mod child;
 mod peers;
 mod rust;
+mod samples;
 mod serve;

@@ -329,6 +329,11 @@ fn drive(
     }
     let board = Board::new(&session, tools.clone(), system_prompt);
     if let Some(path) = commands {
+        if path.exists() && !path.is_file() {
+            stdio::say(
+                "Warning: --input-file is no regular file: nothing is taken from it. Name a file.",
+            );
+        }
         let tail = side::Tail::from_end_of(&path);
         let commands = Commands {
             path,

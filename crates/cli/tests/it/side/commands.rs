@@ -260,3 +260,15 @@ fn commands_keep_no_run_alive() {
         (0, "hello world \n", "")
     );
 }
+
+#[test]
+fn a_command_file_that_is_none_is_said_once_and_the_run_goes_on() {
+    let home = Home::new();
+    let ran = testkit::run::run(
+        command(&home)
+            .args(["--model", "offline", "-p", "SAY 1 chunks", "--input-file"])
+            .arg(home.workspace()),
+    );
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "hello world \n"));
+    assert_eq!(ran.stderr.matches("--input-file").count(), 1, "{ran:?}");
+}

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what a test stands on fails the test")]
 
+mod any_bytes;
 mod bad_lines;
 mod bounds;
 mod end;

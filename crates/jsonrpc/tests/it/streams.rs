@@ -220,3 +220,24 @@ proptest! {
         prop_assert_eq!(through_connection(bytes.clone(), sizes), naively(&bytes));
     }
 }
+
+/// Pieces of lines, and anything else.
+fn any_lines() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        Just(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}\n".to_vec()),
+        Just(b"{\"jsonrpc\":\"2.0\",\"id\":".to_vec()),
+        Just(b"\"method\":\"m\"}\n".to_vec()),
+        Just(b"\n".to_vec()),
+        Just(vec![b'['; 300]),
+        prop::collection::vec(any::<u8>(), 0..40),
+    ];
+    prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    /// The body of the fuzz target, for every run of the tests.
+    #[test]
+    fn any_bytes_are_survived_and_answered_in_whole_frames(bytes in any_lines()) {
+        crate::any_bytes::survives(&bytes);
+    }
+}

@@ -314,6 +314,7 @@ fn drive(
     let system_prompt = plan.instructions.for_folder(&plan.workspace.root);
     let models = plan.models.clone();
     let commands = plan.side.commands.clone();
+    let allowed_tools = plan.allowed_tools.clone();
     let mut session = begin(
         plan,
         config,
@@ -352,6 +353,7 @@ fn drive(
                 controls,
                 models,
                 interrupt: interrupt.clone(),
+                allowed_tools,
                 servers: servers.clone(),
                 feed: outputs.main.clone(),
             };

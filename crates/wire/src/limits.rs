@@ -180,6 +180,9 @@ pub const SIDE_OUTPUT_END_WAIT_MAX: Duration = Duration::from_secs(1);
 /// answered by an error.
 pub const INPUT_LINE_BYTES_MAX: usize = 32 << 20;
 
+/// Lines of standard input that wait to be understood; beyond it the program that writes them waits.
+pub const INPUT_LINES_WAITING_MAX: usize = 16;
+
 /// Bytes of prompts that wait for their turn; beyond it a prompt is refused with an error.
 pub const INPUT_PROMPTS_BYTES_MAX: usize = 64 << 20;
 
@@ -201,6 +204,9 @@ pub const HOST_QUESTIONS_MAX: usize = 1_024;
 
 /// How long an MCP server may take to say what it offers.
 pub const MCP_CONNECT_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Answers of an MCP server that wait to be taken; each belongs to a request of ours.
+pub const MCP_ANSWERS_WAITING_MAX: usize = 64;
 
 /// Tools of one MCP server; those beyond are left out.
 pub const MCP_TOOLS_MAX: usize = 512;

@@ -11,6 +11,7 @@ use rmcp::{
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use tokio::sync::mpsc;
+use wire::limits::MCP_ANSWERS_WAITING_MAX;
 
 /// Hands one JSON-RPC message to a server and brings its answer.
 pub trait Relay: Send + Sync + fmt::Debug {
@@ -19,9 +20,6 @@ pub trait Relay: Send + Sync + fmt::Debug {
     /// It ends in bounded time; an error is in words for the model.
     fn deliver(&self, message: Box<RawValue>) -> BoxFuture<'_, Result<Box<RawValue>, String>>;
 }
-
-/// Answers that wait to be taken; each belongs to a request of ours.
-const ANSWERS_MAX: usize = 64;
 
 /// A [`Relay`] as a transport.
 pub(super) struct RelayTransport {
@@ -40,7 +38,7 @@ struct Head<'a> {
 
 impl RelayTransport {
     pub(super) fn new(relay: Arc<dyn Relay>) -> Self {
-        let (to, answers) = mpsc::channel(ANSWERS_MAX);
+        let (to, answers) = mpsc::channel(MCP_ANSWERS_WAITING_MAX);
         Self { relay, to, answers }
     }
 }

@@ -96,6 +96,8 @@ pub(crate) struct Control {
     pub(crate) controls: Controls,
     pub(crate) models: Models,
     pub(crate) interrupt: Interrupt,
+    /// Tools that run without asking.
+    pub(crate) allowed_tools: Vec<String>,
     pub(crate) servers: Servers,
     /// Standard output, for warnings.
     pub(crate) feed: Feed,
@@ -253,7 +255,15 @@ impl Control {
     /// Whether a tool would run without asking.
     fn can_use_tool(&self, name: &str) -> NamedAnswer {
         let mode = self.controls.mode();
-        let verdict = find(&self.board.lock().tools, name).map(|tool| mode.verdict(tool.kind()));
+        let verdict = find(&self.board.lock().tools, name).map(|tool| {
+            let verdict = mode.verdict(tool.kind());
+            let is_allowed = self.allowed_tools.iter().any(|allowed| allowed == name);
+            if verdict == Verdict::Ask && is_allowed {
+                Verdict::Run
+            } else {
+                verdict
+            }
+        });
         let message = match verdict {
             Ok(Verdict::Run) => None,
             Ok(Verdict::Refuse) => Some(format!(

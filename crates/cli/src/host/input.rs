@@ -6,7 +6,7 @@ use std::{
 };
 
 use tokio::sync::mpsc;
-use wire::limits::INPUT_LINE_BYTES_MAX;
+use wire::limits::{INPUT_LINE_BYTES_MAX, INPUT_LINES_WAITING_MAX};
 
 use crate::stdio::Patient;
 
@@ -19,9 +19,6 @@ pub(crate) enum Line {
     TooLong,
 }
 
-/// Lines that wait to be understood; beyond it the program that writes them waits.
-const LINES_WAITING_MAX: usize = 16;
-
 /// Bytes of one read; a pipe holds as much.
 const INPUT_BUFFER_BYTES: usize = 64 << 10;
 
@@ -30,7 +27,7 @@ const INPUT_BUFFER_BYTES: usize = 64 << 10;
 /// # Errors
 /// There is no thread left.
 pub(crate) fn lines() -> io::Result<mpsc::Receiver<Line>> {
-    let (to, lines) = mpsc::channel(LINES_WAITING_MAX);
+    let (to, lines) = mpsc::channel(INPUT_LINES_WAITING_MAX);
     thread::Builder::new()
         .name("stdin".to_owned())
         .spawn(move || {

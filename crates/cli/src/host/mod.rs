@@ -32,7 +32,7 @@ use wire::{
 
 pub(crate) use self::{
     control::{Board, Control},
-    input::lines,
+    input::{Line, lines},
     serve::serve,
 };
 use crate::{

@@ -3,13 +3,10 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use wire::{
-    limits::INPUT_LINE_BYTES_MAX,
-    stream_json::{
-        Message,
-        control::{ControlResponse, HostRequest, Response},
-        input::{Input, InvalidInput, InvalidReason, parse},
-    },
+use wire::stream_json::{
+    Message,
+    control::{ControlResponse, HostRequest, Response},
+    input::{Input, InvalidInput, InvalidReason, parse},
 };
 
 use super::{Control, Host, input::Line};
@@ -33,7 +30,7 @@ pub(crate) async fn serve(
         number += 1;
         let input = match line {
             Line::Whole(bytes) => parse(&bytes),
-            Line::TooLong => Err(too_long()),
+            Line::TooLong => Err(InvalidInput::too_long()),
         };
         let served = match input {
             Ok(Input::User(prompt)) => prompts
@@ -106,17 +103,6 @@ async fn complain(host: &Host, control: &Control, error: &InvalidInput, number: 
     }
     let message = Messages::invalid_input(&control.session_id(), error, number);
     host.feed.send_line(line(&message)).await;
-}
-
-fn too_long() -> InvalidInput {
-    InvalidInput {
-        reason: InvalidReason::TooLong,
-        message: format!(
-            "the line is longer than {} MiB and was not read",
-            INPUT_LINE_BYTES_MAX >> 20
-        ),
-        request_id: None,
-    }
 }
 
 fn too_many_prompts() -> InvalidInput {

@@ -21,6 +21,7 @@ use wire::{
 
 use crate::{
     host::Board,
+    host::Line,
     output::{line, messages::Messages},
     prompts::{WeakSender, Work},
     questions::{Questions, Reply},
@@ -46,9 +47,13 @@ pub(crate) async fn follow(commands: Commands, mut tail: Tail, end: Cancellation
             () = end.cancelled() => return,
             () = tokio::time::sleep(COMMAND_FILE_NAP) => {}
         }
-        for bytes in tail.added(&commands.path) {
+        for line in tail.added(&commands.path) {
             number += 1;
-            if let Err(error) = commands.obey(&bytes) {
+            let obeyed = match line {
+                Line::Whole(bytes) => commands.obey(&bytes),
+                Line::TooLong => Err(InvalidInput::too_long()),
+            };
+            if let Err(error) = obeyed {
                 commands.complain(&error, number);
             }
         }
@@ -138,6 +143,8 @@ pub(crate) struct Tail {
     before: Vec<u8>,
     /// A line whose end has not come.
     part: Vec<u8>,
+    /// That line is too long, and its bytes are not kept.
+    part_too_long: bool,
 }
 
 /// Bytes before the place that is read to, by which a rewritten file is known.
@@ -165,11 +172,11 @@ impl Tail {
     }
 
     /// The lines that were added. A file that cannot be read has none.
-    fn added(&mut self, path: &Path) -> Vec<Vec<u8>> {
+    fn added(&mut self, path: &Path) -> Vec<Line> {
         self.look(path).unwrap_or_default()
     }
 
-    fn look(&mut self, path: &Path) -> io::Result<Vec<Vec<u8>>> {
+    fn look(&mut self, path: &Path) -> io::Result<Vec<Line>> {
         let mut file = open(path)?;
         let metadata = file.metadata()?;
         let identity = (metadata.dev(), metadata.ino());
@@ -191,11 +198,20 @@ impl Tail {
         self.before.drain(..n_old);
         let mut lines = Vec::new();
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
-            if self.part.len() + piece.len() <= INPUT_LINE_BYTES_MAX {
+            if self.part.len() + piece.len() > INPUT_LINE_BYTES_MAX {
+                self.part_too_long = true;
+                self.part = Vec::new();
+            }
+            if !self.part_too_long {
                 self.part.extend_from_slice(piece);
             }
             if piece.ends_with(b"\n") {
-                lines.push(std::mem::take(&mut self.part));
+                let part = std::mem::take(&mut self.part);
+                lines.push(if std::mem::take(&mut self.part_too_long) {
+                    Line::TooLong
+                } else {
+                    Line::Whole(part)
+                });
             }
         }
         Ok(lines)
@@ -216,4 +232,34 @@ fn read_before(file: &mut File, end: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(end - begin).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the file of commands is the test's own"
+)]
+mod tests {
+    use std::{fs, io::Write};
+
+    use wire::limits::INPUT_LINE_BYTES_MAX;
+
+    use super::{Line, Tail};
+
+    #[test]
+    fn a_line_that_is_too_long_is_never_taken_in_part() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("commands");
+        let mut tail = Tail::from_end_of(&path);
+        let mut file = fs::File::create(&path).expect("the folder is ours");
+        // Its end comes in a look of its own, and would fit again where bytes before it were left out.
+        file.write_all(&vec![b'x'; INPUT_LINE_BYTES_MAX + 10])
+            .and_then(|()| file.write_all(b"tail\nnext\n"))
+            .expect("the folder is ours");
+        let mut lines = Vec::new();
+        while lines.len() < 2 {
+            lines.extend(tail.added(&path));
+        }
+        assert_eq!(lines, [Line::TooLong, Line::Whole(b"next\n".to_vec())]);
+    }
 }

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::limits::INPUT_LINE_BYTES_MAX;
+
 use super::control::HostRequest;
 
 /// One line, understood.
@@ -47,6 +49,20 @@ pub struct InvalidInput {
     pub message: String,
     /// The request that the line was meant to be, where that much could be read.
     pub request_id: Option<String>,
+}
+
+impl InvalidInput {
+    /// A line whose bytes were not kept.
+    #[must_use]
+    pub fn too_long() -> Self {
+        invalid(
+            InvalidReason::TooLong,
+            format!(
+                "the line is longer than {} MiB and was not read",
+                INPUT_LINE_BYTES_MAX >> 20
+            ),
+        )
+    }
 }
 
 /// What is wrong with a line.

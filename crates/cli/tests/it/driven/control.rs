@@ -284,10 +284,11 @@ fn usage_and_context_are_those_of_the_session() {
 #[test]
 fn the_host_can_ask_whether_a_tool_would_run() {
     let home = Home::new();
-    let mut host = Host::offline(&home, &[]);
+    let mut host = Host::offline(&home, &["--allowed-tools", "run_shell_command"]);
     for (name, behavior) in [
         ("read_file", "allow"),
         ("write_file", "deny"),
+        ("run_shell_command", "allow"),
         ("no_such_tool", "deny"),
     ] {
         let answer = host.ask(&json!({"subtype": "can_use_tool", "tool_name": name}));

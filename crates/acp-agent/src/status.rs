@@ -123,7 +123,18 @@ pub(crate) fn transcript(session_id: &str, steps: &[Replayed]) -> Value {
         .iter()
         .map(|step| json!({"v": 1, "type": "session_update", "data": update(step)}))
         .collect();
-    json!({"v": 1, "sessionId": session_id, "events": events})
+    json!({
+        "v": 1,
+        "sessionId": session_id,
+        "events": events,
+        "hasMore": false,
+        "startTime": time_of(steps.first()),
+        "lastUpdated": time_of(steps.last()),
+    })
+}
+
+fn time_of(step: Option<&Replayed>) -> Option<&str> {
+    step?.time.as_deref()
 }
 
 /// `qwen/status/session/turn_index`.
@@ -145,15 +156,14 @@ pub(crate) fn turn_index(session_id: &str, steps: &[Replayed]) -> Value {
             })
         })
         .collect();
-    let time = |step: Option<&Replayed>| step.and_then(|step| step.time.clone());
     json!({
         "v": 1,
         "sessionId": session_id,
         "totalTurns": turns.len(),
         "start": 0,
         "turns": turns,
-        "startTime": time(steps.first()),
-        "lastUpdated": time(steps.last()),
+        "startTime": time_of(steps.first()),
+        "lastUpdated": time_of(steps.last()),
     })
 }
 

@@ -422,3 +422,80 @@ fn what_a_client_of_the_real_agent_said_is_answered_alike() {
         .collect();
     assert_eq!(found, decided, "theirs -> ours");
 }
+
+/// Names in what a daemon reads of sessions and workspaces that ours leaves out, and why.
+const LEFT_OUT: [(&str, &str, &str); 5] = [
+    (
+        "qwen/status/session/stats",
+        "sources",
+        "no helper asks the model beside the turn",
+    ),
+    (
+        "qwen/status/session/supported_commands",
+        "savedWorkflows",
+        "there are no workflows",
+    ),
+    (
+        "qwen/status/session/supported_commands",
+        "workflowToolFeatures",
+        "as before",
+    ),
+    (
+        "qwen/status/session/supported_commands",
+        "workflowsEnabled",
+        "as before",
+    ),
+    (
+        "qwen/status/session/turn_index",
+        "snapshot",
+        "every page is the whole",
+    ),
+];
+
+/// What a daemon reads has the names that it looks for, and no others.
+#[test]
+fn what_a_daemon_reads_has_the_names_of_the_real_agents_answers() {
+    let Some(folder) = samples() else { return };
+    let methods = fs::read_to_string(folder.join("acp/methods.json")).unwrap();
+    let methods: Vec<Value> = serde_json::from_str(&methods).unwrap();
+    let home = Home::new();
+    let mut client = Client::offline(&home, &[]).initialized();
+    let session = client.session();
+    client.turn(&session, "SAY 1 chunks");
+    let mut missing = Vec::new();
+    for method in [
+        "qwen/status/session/context",
+        "qwen/status/session/stats",
+        "qwen/status/session/supported_commands",
+        "qwen/status/session/tasks",
+        "qwen/status/session/transcript",
+        "qwen/status/session/turn_index",
+        "qwen/status/workspace/mcp",
+        "qwen/status/workspace/preflight",
+        "qwen/status/workspace/skills",
+        "qwen/status/workspace/tools",
+    ] {
+        let sample = methods.iter().find(|sample| sample["method"] == method);
+        let theirs = &sample.expect("it was captured")["examples"][0]["result"];
+        let params = json!({"sessionId": session, "cwd": home.workspace()});
+        let ours = client.rpc.result(method, &params);
+        let names = |value: &Value| -> BTreeSet<String> {
+            value.as_object().unwrap().keys().cloned().collect()
+        };
+        let (theirs, ours) = (names(theirs), names(&ours));
+        assert!(ours.is_subset(&theirs), "{method}: {ours:?}");
+        missing.extend(theirs.difference(&ours).map(|name| (method, name.clone())));
+    }
+    let left_out: Vec<_> = LEFT_OUT
+        .iter()
+        .map(|&(method, name, _)| (method, name.to_owned()))
+        .collect();
+    assert_eq!(missing, left_out);
+    let named = json!({"sessionId": "nope"});
+    for read in ["context", "stats", "tasks", "transcript", "turn_index"] {
+        client
+            .rpc
+            .error(&format!("qwen/status/session/{read}"), &named);
+    }
+    client.end(&home);
+}

@@ -516,11 +516,12 @@ impl Server {
     /// A daemon sets the mode in its own way and tells of it itself.
     fn change_mode_and_tell(&self, live: &Live, word: &str) -> Result<(), RpcError> {
         Self::change_mode(live, word)?;
-        // Dropped: it takes its place before the answer, and the answer says the same.
-        _ = self.peer.notify_now(
+        // It has its place before the answer. The room of notices is kept for what the record has to say.
+        let told = self.peer.notify(
             "qwen/notify/session/mode-update",
             &json!({"v": 1, "sessionId": live.id, "currentModeId": word}),
         );
+        tokio::spawn(told);
         Ok(())
     }
 

@@ -30,10 +30,10 @@ impl Heartbeat {
             .map(|id| json!({"sessionId": id, "hasRunningBackgroundTasks": false, "holds": []}))
             .collect();
         let seq = self.n_sent.fetch_add(1, Ordering::AcqRel) + 1;
-        // Dropped: the next one says it all again.
-        _ = self.peer.notify_now(
+        // It has its place now. The room of notices is kept for what the record has to say.
+        tokio::spawn(self.peer.notify(
             "qwen/notify/channel/active-work",
             &json!({"v": 1, "seq": seq, "sessions": sessions}),
-        );
+        ));
     }
 }

@@ -174,6 +174,21 @@ impl Shared {
     }
 }
 
+/// Whether the news of a failure that comes after this step has to stay behind it. Another failure is
+/// one, so that failures keep their order.
+fn is_barrier(step: &Delivery) -> bool {
+    matches!(
+        step,
+        Delivery::Degraded(_)
+            | Delivery::Event(
+                Event::SessionStarted(_)
+                    | Event::SessionChanged(_)
+                    | Event::TurnStarted { .. }
+                    | Event::TurnEnded(_)
+            )
+    )
+}
+
 /// Bytes of a step's text, for the bound of the queue.
 fn bytes_of(step: &Delivery) -> usize {
     let of_blocks = |blocks: &[Block]| -> usize {
@@ -245,13 +260,19 @@ impl Feed {
         }
     }
 
-    /// Queues the news that recording failed, ahead of every event; never waits.
+    /// Queues the news that recording failed, ahead of every event of the running turn; never waits.
+    ///
+    /// It overtakes no result and no change of the session: what was said of a record before it was
+    /// true then, and a session is introduced before anything is said of it.
     pub fn degraded(&self, failure: RecordingFailure) {
         let mut queue = self.shared.lock();
         if queue.given_up {
             return;
         }
-        queue.failures.push_back(failure);
+        match queue.steps.iter().rposition(is_barrier) {
+            Some(last) => queue.steps.insert(last + 1, Delivery::Degraded(failure)),
+            None => queue.failures.push_back(failure),
+        }
         self.shared.arrival.notify_one();
     }
 

@@ -15,12 +15,13 @@ use std::{
 
 use agent::{
     approval::Mode,
-    event::{Event, SessionInfo},
+    event::{Event, SessionChange, SessionInfo},
     feed::{Delivery, feed, feed_beside},
 };
 use wire::limits::{
     OUTPUT_QUEUE_EVENTS_MAX, SIDE_OUTPUT_QUEUE_BYTES_MAX, SIDE_OUTPUT_QUEUE_EVENTS_MAX,
 };
+use wire::recording::RecordingReport;
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
@@ -103,6 +104,34 @@ fn a_failure_overtakes_every_event_once_the_session_is_introduced() {
         .map(|delivery| matches!(delivery, Delivery::Degraded(_)))
         .collect();
     assert_eq!(places, [false, false, false, true, false]);
+}
+
+/// What was queued before is said before: a result that calls the record saved, and the change to the
+/// session whose record failed (R2, R12).
+#[test]
+fn a_failure_overtakes_no_result_and_no_change_of_the_session() {
+    let (events, mut reader) = feed();
+    runtime().block_on(async {
+        events.send(started()).await;
+        events.send(text(0)).await;
+        events
+            .send(Event::SessionChanged(Arc::new(SessionChange {
+                previous_session_id: "r".to_owned(),
+                previous_recording: RecordingReport::off(),
+                session_id: "s".to_owned(),
+            })))
+            .await;
+        events.send(text(1)).await;
+        events.send(text(2)).await;
+    });
+    events.degraded(failure());
+    let mut batch = Vec::new();
+    assert!(reader.next_batch(&mut batch));
+    let places: Vec<bool> = batch
+        .iter()
+        .map(|delivery| matches!(delivery, Delivery::Degraded(_)))
+        .collect();
+    assert_eq!(places, [false, false, false, true, false, false]);
 }
 
 fn started() -> Event {

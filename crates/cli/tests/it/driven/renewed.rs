@@ -17,7 +17,7 @@ use super::{
     Host, of_subtype,
     recording::{MUCH, assert_nothing_leaks},
 };
-use crate::world::{degraded, shell, transcript, valid_prefix};
+use crate::world::{degraded, messages, shell, transcript, valid_prefix};
 
 /// The transcript of a session.
 fn of_session(home: &Home, id: &Value) -> PathBuf {
@@ -150,4 +150,41 @@ fn a_late_failure_of_an_earlier_session_is_waited_for_at_the_end() {
     assert_eq!(ran.code, 0);
     assert_eq!(degraded(&ran).len(), 1, "{ran:?}");
     assert_eq!(degraded(&ran)[0]["data"]["session_id"], old["session_id"]);
+}
+
+/// R2, R12, R27: prompts that come faster than their answers are written change no order. Nothing is said
+/// of a session before it begins, and no result calls a record saved that is known to have failed.
+#[test]
+fn a_failure_keeps_its_place_among_sessions_however_fast_the_prompts_come() {
+    let Some(fault) = fsize_limit(4096) else {
+        return;
+    };
+    for _ in 0..5 {
+        let home = Home::new();
+        let mut host = Host::under(&home, &fault, &["--yolo"]);
+        for _ in 0..3 {
+            host.prompt(&shell(MUCH));
+            host.prompt("/clear");
+        }
+        host.prompt(&shell(MUCH));
+        let ran = host.end();
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let messages = messages(&ran);
+        let (mut current, mut failed) = (Value::Null, Vec::new());
+        for message in &messages {
+            if matches!(
+                message["subtype"].as_str(),
+                Some("init" | "session_changed")
+            ) {
+                current = message["session_id"].clone();
+            } else if message["subtype"] == "session_recording_degraded" {
+                assert_eq!(message["session_id"], current, "{messages:?}");
+                failed.push(current.clone());
+            } else if message["type"] == "result" {
+                let is_degraded = message["recording"]["state"] == "degraded";
+                assert_eq!(is_degraded, failed.contains(&message["session_id"]));
+            }
+        }
+        assert_eq!(failed.len(), 4, "each record fails once: {messages:?}");
+    }
 }

@@ -597,7 +597,7 @@ mod tests {
     #[test]
     fn a_result_is_cut_by_what_it_takes_as_json() {
         assert_eq!(cut_to_json("short", 1_000), "short");
-        for unit in ["x", "\n", "\u{1}", "\"é"] {
+        for unit in ["x", "\n", "\u{1}", "\"é", "\u{2028}", "\u{85}"] {
             let text = unit.repeat(10_000);
             let cut = cut_to_json(&text, 1_000);
             let n_bytes = json_len(&cut);

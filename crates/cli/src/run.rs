@@ -13,7 +13,7 @@ use agent::{
 };
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
-use transcript::disk::OsDisk;
+use transcript::{disk::OsDisk, layout::DataRoot};
 use wire::{
     limits::{
         EXIT_WAIT_MAX, OUTPUT_STUCK_WAIT_MAX, PERMISSION_WAIT_DEFAULT, SETTLE_WAIT_MAX,
@@ -53,7 +53,10 @@ fn try_run(args: RunArgs) -> Result<Exit, Refusal> {
     let place = Place::find()?;
     let mut plan = plan(args, &place)?;
     // Before anything else is opened: a number that is free now must not come to mean that.
-    let channel = plan.side.output.as_ref().map(side::open);
+    let channel = plan.side.output.as_ref().map(|output| {
+        let root = place.root.as_ref().map(DataRoot::path);
+        side::open(output, root)
+    });
     let prompt = if plan.driven {
         plan.prompt.take()
     } else {
@@ -147,15 +150,20 @@ async fn turns(
     };
     outputs.end_beside(&record).await;
     let lost = required && (is_lost(&record) || config.lost_earlier());
-    // A run that was refused for its record has said so as its result.
-    if !matches!(outcome, Some(Outcome::RecordingRequired)) {
+    // A run that was refused for its record has said so as its result, where that could be written.
+    let has_said_so = matches!(outcome, Some(Outcome::RecordingRequired));
+    if !has_said_so || told.is_uncertain() {
         last_words(&record, format, told, lost);
     }
     if told.reader_gone && ending.exit().is_none() {
         return Ok(strict(Exit::Success, lost));
     }
     if told.unwritable {
-        stdio::say("onrecord: standard output could not be written; the session holds the answer.");
+        stdio::say(if record.state == RecordingState::Saved {
+            "onrecord: standard output could not be written; the session holds the answer."
+        } else {
+            "onrecord: standard output could not be written."
+        });
     }
     let work = match outcome {
         // A program that drives the run reads each result; the session itself went well.
@@ -247,7 +255,7 @@ impl Outputs {
         self.main.close();
         tokio::select! {
             told = &mut self.told => told.unwrap_or_default(),
-            () = stuck(&self.main, cancel) => Told::default(),
+            () = stuck(&self.main, cancel) => Told { stuck: true, ..Told::default() },
         }
     }
 
@@ -417,6 +425,7 @@ fn begin(
 /// What is said of the record once nothing more can change it (R13, B1, B6).
 fn last_words(record: &RecordingReport, format: OutputFormat, told: Told, lost: bool) {
     let line = match record.state {
+        RecordingState::Degraded if told.is_uncertain() => Some(words::FAILED_UNHEARD_LINE),
         RecordingState::Degraded if !told.degraded => Some(words::FAILED_SINCE_LINE),
         RecordingState::Pending => Some(words::NOT_CONFIRMED_LINE),
         RecordingState::NeverStarted if format == OutputFormat::Text => {

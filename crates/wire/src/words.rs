@@ -22,6 +22,9 @@ pub const NOT_CONFIRMED_LINE: &str = "Warning: part of this session's record is 
 /// The line of a run whose record failed after its result was printed (R13).
 pub const FAILED_SINCE_LINE: &str = "Warning: recording of this session failed after its result; part of it is not saved. Check disk space and permissions (`onrecord doctor` names the cause).";
 
+/// The line of a run whose record failed, and whose output may not have told it.
+pub const FAILED_UNHEARD_LINE: &str = "Warning: recording of this session failed, which standard output may not have told; part of it is not saved. Check disk space and permissions (`onrecord doctor` names the cause).";
+
 /// The line of a strict run whose record was lost (B6).
 pub const REQUIRED_BUT_LOST_LINE: &str = "Recording is required (--require-recording) and part of this session is not saved; check disk space and permissions (`onrecord doctor` names the cause).";
 

@@ -41,6 +41,15 @@ pub(crate) struct Told {
     pub(crate) reader_gone: bool,
     /// It could not be written otherwise; what was to be read is lost.
     pub(crate) unwritable: bool,
+    /// Nobody read it any more when the run had to end.
+    pub(crate) stuck: bool,
+}
+
+impl Told {
+    /// Whether nobody knows what of it was read.
+    pub(crate) fn is_uncertain(self) -> bool {
+        self.unwritable || self.stuck
+    }
 }
 
 impl Output {

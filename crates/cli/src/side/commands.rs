@@ -8,6 +8,7 @@ use std::{
 };
 
 use agent::feed::Feed;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use wire::{
     limits::{COMMAND_FILE_NAP, INPUT_LINE_BYTES_MAX},
@@ -60,6 +61,16 @@ pub(crate) async fn follow(commands: Commands, mut tail: Tail, end: Cancellation
     }
 }
 
+/// Why a line is no command, in the words of the other input.
+fn reason_of(line: &[u8]) -> InvalidReason {
+    match serde_json::from_slice::<Value>(line) {
+        Err(_) => InvalidReason::NotJson,
+        Ok(value) if !value.is_object() => InvalidReason::NotAnObject,
+        Ok(value) if !value["type"].is_string() => InvalidReason::NoType,
+        Ok(_) => InvalidReason::BadField,
+    }
+}
+
 impl Commands {
     fn obey(&self, bytes: &[u8]) -> Result<(), InvalidInput> {
         let bytes = bytes.trim_ascii();
@@ -87,7 +98,7 @@ impl Commands {
             }
             Ok(Command::Unknown) => Ok(()),
             Err(error) => Err(invalid(
-                InvalidReason::NotJson,
+                reason_of(bytes),
                 format!(
                     "the line is no command ({error}); send `submit` with `text`, or `confirmation_response` with `request_id` and `allowed`"
                 ),

@@ -205,3 +205,33 @@ fn a_signal_ends_a_run_whose_output_nobody_reads_with_its_record_whole() {
     let records = valid_prefix(&transcript(&home));
     assert_eq!(records.first().unwrap()["type"], "user");
 }
+
+/// R27: what standard output could not take is said of the record on the other one, and nothing untrue.
+#[test]
+fn a_lost_record_that_standard_output_cannot_tell_is_told_on_the_other() {
+    let Some(fault) = testkit::faults::fsize_limit(4096) else {
+        return;
+    };
+    let home = Home::new();
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let output = home
+        .command_under(&fault, ONRECORD)
+        .args([
+            "--model",
+            "offline",
+            "-o",
+            "stream-json",
+            "--require-recording",
+        ])
+        .args(["-p", &"x".repeat(20_000)])
+        .stdout(full)
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("recording of this session failed"), "{told}");
+    assert!(!told.contains("holds the answer"), "{told}");
+    assert!(!told.contains("after its result"), "{told}");
+}

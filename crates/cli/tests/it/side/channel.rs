@@ -316,7 +316,7 @@ fn both_readers_may_go_away() {
 }
 
 #[test]
-fn a_file_of_the_second_output_may_be_standard_output_itself() {
+fn a_descriptor_of_the_second_output_may_be_where_standard_output_was() {
     let home = Home::new();
     let mut args = PROMPT.to_vec();
     args.extend(["--json-fd", "3"]);
@@ -324,4 +324,43 @@ fn a_file_of_the_second_output_may_be_standard_output_itself() {
     assert_eq!(ran.code, 0);
     let seen: Vec<Value> = messages(&ran);
     assert_eq!(kinds(&seen).last().unwrap(), "session_end");
+}
+
+#[test]
+fn a_torn_tail_of_the_file_swallows_no_line() {
+    let home = Home::new();
+    let path = home.path().join("lines");
+    fs::write(&path, "{\"torn").unwrap();
+    let ran = run(command(&home).args(PROMPT).arg("--json-file").arg(&path));
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    let text = fs::read_to_string(&path).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("{\"torn"));
+    let first: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+    assert_eq!(first["subtype"], "session_start");
+}
+
+/// R1, R27: our own lines in a transcript would be damage that every result calls saved.
+#[test]
+fn a_transcript_is_no_second_output() {
+    let home = Home::new();
+    run(command(&home).args(PROMPT));
+    let path = crate::world::transcript(&home);
+    let ran = run(command(&home)
+        .args(PROMPT)
+        .args(["--continue", "--json-file"])
+        .arg(&path));
+    assert_eq!(ran.code, 0);
+    assert!(ran.stderr.contains("data root"), "{ran:?}");
+    assert_eq!(crate::world::valid_prefix(&path).len(), 4);
+}
+
+#[test]
+fn standard_output_is_no_second_output() {
+    let home = Home::new();
+    let ran = run(command(&home)
+        .args(PROMPT)
+        .args(["--json-file", "/dev/stdout"]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "hello world \n"));
+    assert!(ran.stderr.contains("standard output"), "{ran:?}");
 }

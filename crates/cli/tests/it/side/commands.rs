@@ -110,13 +110,16 @@ fn what_is_no_command_is_answered_on_the_second_output_and_the_rest_obeyed() {
     let watcher = Watcher::new(&home);
     let mut host = idle(&home, &watcher);
     let bad = [
-        "{not json",
-        "[1]",
-        "{}",
-        r#"{"type":"submit"}"#,
-        r#"{"type":"confirmation_response","request_id":7}"#,
+        ("not_json", "{not json"),
+        ("not_an_object", "[1]"),
+        ("no_type", "{}"),
+        ("bad_field", r#"{"type":"submit"}"#),
+        (
+            "bad_field",
+            r#"{"type":"confirmation_response","request_id":7}"#,
+        ),
     ];
-    for line in bad {
+    for (_, line) in bad {
         watcher.add(&format!("{line}\n"));
     }
     // What is not known, or says nothing, is left alone.
@@ -134,7 +137,7 @@ fn what_is_no_command_is_answered_on_the_second_output_and_the_rest_obeyed() {
     let complaints = of_subtype(&seen, "invalid_input");
     assert_eq!(complaints.len(), bad.len());
     for (index, complaint) in complaints.iter().enumerate() {
-        assert_eq!(complaint["data"]["reason"], "not_json");
+        assert_eq!(complaint["data"]["reason"], bad[index].0);
         assert_eq!(complaint["data"]["line"], index + 1);
     }
     assert_eq!(of_type(&seen, "user").len(), 1);

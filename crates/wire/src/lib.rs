@@ -3,6 +3,8 @@
 //! This crate knows no IO, no clock, no runtime and no disk path: it holds what two programs must
 //! agree on (message shapes, words of a notice, limits) and pure code over it.
 
+pub mod event;
+pub mod http;
 pub mod limits;
 pub mod recording;
 #[cfg(feature = "schema")]

@@ -1,0 +1,1 @@
+//! The daemon's HTTP: routes, streams, who may ask, and what every error looks like.

@@ -15,5 +15,6 @@ pub mod peers;
 pub mod rpc;
 pub mod run;
 pub mod schema;
+pub mod served;
 pub mod stub_model;
 pub mod transcripts;

@@ -1,139 +1,36 @@
 //! The real `qwen serve` with our binary as its agent, over HTTP: what its users see.
 
-use std::{
-    fs,
-    io::{BufRead, BufReader, Read},
-    net::SocketAddr,
-    path::Path,
-    process::{Child, Stdio},
-    thread,
-};
+use std::{fs, path::Path};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use testkit::{
     faults::Immutable,
     home::Home,
-    http::{Events, ask},
     peers::Qwen,
+    served::{Served, ended, of_type},
     stub_model::{Gate, StubModel},
 };
 
 use super::child::held;
 use crate::world::{ONRECORD, shell, valid_prefix};
 
-/// A daemon of its own; it ends, and its child with it, when this is dropped.
-#[derive(Debug)]
-struct Daemon {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Daemon {
-    fn start(home: &Home, stub: &StubModel) -> Option<Self> {
-        let qwen = Qwen::find()?;
-        let shim = home.path().join("shim.mjs");
-        let program = json!(ONRECORD);
-        let lines = format!(
-            "const program = {program};\n\
-             const args = [program, ...process.argv.slice(2)];\n\
-             process.execve(program, args, process.env);\n"
-        );
-        fs::write(&shim, lines).unwrap();
-        let mut child = qwen
-            .command(home, &stub.base_url())
-            .args(["serve", "--port", "0", "--no-web", "--workspace"])
-            .arg(home.workspace())
-            .env("QWEN_CLI_ENTRY", shim)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut said = String::new();
-        let address = loop {
-            let from = said.len();
-            let n_read = output.read_line(&mut said).unwrap();
-            assert!(n_read > 0, "it does not listen: {said}");
-            let (_, url) = said[from..].split_once("http://").unwrap_or_default();
-            let end = url.find(|c: char| !c.is_ascii_digit() && !".:".contains(c));
-            if let Ok(address) = url[..end.unwrap_or(url.len())].parse() {
-                break address;
-            }
-        };
-        // What nobody reads must not hold it up.
-        thread::spawn(move || output.read_to_end(&mut Vec::new()));
-        Some(Self { child, address })
-    }
-
-    fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        ask(self.address, method, path, Some(body))
-    }
-
-    /// An answer that must be a good one.
-    fn good(&self, method: &str, path: &str, body: &Value) -> Value {
-        let (status, answer) = self.ask(method, path, body);
-        assert!(
-            (200..300).contains(&status),
-            "{method} {path}: {status} {answer}"
-        );
-        answer
-    }
-
-    fn session(&self, mode: &str) -> String {
-        let wish = json!({"sessionScope": "thread", "approvalMode": mode});
-        let answer = self.good("POST", "/session", &wish);
-        answer["sessionId"].as_str().unwrap().to_owned()
-    }
-
-    fn prompt(&self, session: &str, text: &str) -> Value {
-        let body = json!({"prompt": [{"type": "text", "text": text}]});
-        self.good("POST", &format!("/session/{session}/prompt"), &body)["promptId"].clone()
-    }
-
-    fn events(&self, session: &str, query: &str) -> Events {
-        Events::open(self.address, &format!("/session/{session}/events{query}"))
-    }
-
-    /// A whole turn, seen on the stream.
-    fn turn(&self, session: &str, events: &mut Events, text: &str) -> Value {
-        let id = self.prompt(session, text);
-        ended(events, &id)
-    }
-
-    fn archive(&self, session: &str) -> Value {
-        self.good(
-            "POST",
-            "/sessions/archive",
-            &json!({"sessionIds": [session]}),
-        )
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        // Dropped: it may have ended, and is waited for in any case.
-        _ = kill_process(pid.expect("a child has an id"), Signal::TERM);
-        // Dropped: as above.
-        _ = self.child.wait();
-    }
-}
-
-/// Reads up to the end of a turn.
-fn ended(events: &mut Events, prompt: &Value) -> Value {
-    events.until("the end of the turn", |event| {
-        let kind = &event["type"];
-        (kind == "turn_complete" || kind == "turn_error") && event["data"]["promptId"] == *prompt
-    })
-}
-
-fn of_type<'a>(events: &'a Events, kind: &str) -> Vec<&'a Value> {
-    events
-        .seen()
-        .iter()
-        .filter(|event| event["type"] == kind)
-        .collect()
+/// The real daemon, with our binary as its agent.
+fn real_daemon(home: &Home, stub: &StubModel) -> Option<Served> {
+    let qwen = Qwen::find()?;
+    let shim = home.path().join("shim.mjs");
+    let program = json!(ONRECORD);
+    let lines = format!(
+        "const program = {program};\n\
+         const args = [program, ...process.argv.slice(2)];\n\
+         process.execve(program, args, process.env);\n"
+    );
+    fs::write(&shim, lines).unwrap();
+    let mut command = qwen.command(home, &stub.base_url());
+    command
+        .args(["serve", "--port", "0", "--no-web", "--workspace"])
+        .arg(home.workspace())
+        .env("QWEN_CLI_ENTRY", shim);
+    Some(Served::start(&mut command))
 }
 
 fn is_archived(home: &Home, session: &str) -> bool {
@@ -163,7 +60,7 @@ fn transcript_of(home: &Home, session: &str) -> Option<std::path::PathBuf> {
 fn a_session_is_created_prompted_closed_loaded_and_archived() {
     let home = Home::new();
     let stub = StubModel::hello(3);
-    let Some(daemon) = Daemon::start(&home, &stub) else {
+    let Some(daemon) = real_daemon(&home, &stub) else {
         return;
     };
     let session = daemon.session("auto");
@@ -178,7 +75,7 @@ fn a_session_is_created_prompted_closed_loaded_and_archived() {
         .collect();
     assert_eq!(said, "hello world ".repeat(3));
     let path = format!("/session/{session}");
-    let context = ask(daemon.address, "GET", &format!("{path}/context"), None);
+    let context = daemon.ask("GET", &format!("{path}/context"), None);
     assert_eq!(
         (context.0, &context.1["recovery"]["kind"]),
         (200, &json!("clean"))
@@ -190,15 +87,15 @@ fn a_session_is_created_prompted_closed_loaded_and_archived() {
         "transcript",
         "turn-index",
     ] {
-        let (status, body) = ask(daemon.address, "GET", &format!("{path}/{read}"), None);
+        let (status, body) = daemon.ask("GET", &format!("{path}/{read}"), None);
         assert_eq!(status, 200, "{read}: {body}");
     }
     let title = json!({"displayName": "the title"});
-    daemon.good("PATCH", &format!("{path}/metadata"), &title);
+    daemon.good("PATCH", &format!("{path}/metadata"), Some(&title));
 
-    daemon.good("DELETE", &path, &json!({}));
+    daemon.good("DELETE", &path, Some(&json!({})));
     events.until("the close", |event| event["type"] == "session_closed");
-    let loaded = daemon.good("POST", &format!("{path}/load"), &json!({}));
+    let loaded = daemon.good("POST", &format!("{path}/load"), Some(&json!({})));
     assert!(
         loaded["compactedReplay"].to_string().contains("hi there"),
         "{loaded}"
@@ -219,7 +116,7 @@ fn a_session_is_created_prompted_closed_loaded_and_archived() {
     let (status, _) = daemon.ask(
         "POST",
         "/session/11111111-1111-4111-8111-111111111111/load",
-        &json!({}),
+        Some(&json!({})),
     );
     assert_eq!(status, 404, "case-F04");
 }
@@ -228,7 +125,7 @@ fn a_session_is_created_prompted_closed_loaded_and_archived() {
 fn a_vote_decides_about_a_call_and_a_cancel_frees_it() {
     let home = Home::new();
     let stub = StubModel::prompts(1);
-    let Some(daemon) = Daemon::start(&home, &stub) else {
+    let Some(daemon) = real_daemon(&home, &stub) else {
         return;
     };
     let session = daemon.session("default");
@@ -241,7 +138,7 @@ fn a_vote_decides_about_a_call_and_a_cancel_frees_it() {
         let request = asked["data"]["requestId"].as_str().unwrap();
         let path = format!("/session/{session}/permission/{request}");
         let outcome = json!({"outcome": {"outcome": "selected", "optionId": option}});
-        daemon.ask("POST", &path, &outcome).0
+        daemon.ask("POST", &path, Some(&outcome)).0
     };
     assert_eq!(vote(&asked, "of nobody"), 400);
     assert!(!made.exists());
@@ -255,7 +152,11 @@ fn a_vote_decides_about_a_call_and_a_cancel_frees_it() {
 
     let prompt = daemon.prompt(&session, &shell("touch made"));
     events.until("a question", |e| e["type"] == "permission_request");
-    daemon.good("POST", &format!("/session/{session}/cancel"), &json!({}));
+    daemon.good(
+        "POST",
+        &format!("/session/{session}/cancel"),
+        Some(&json!({})),
+    );
     assert_eq!(
         ended(&mut events, &prompt)["data"]["stopReason"],
         "cancelled"
@@ -269,7 +170,7 @@ fn a_vote_decides_about_a_call_and_a_cancel_frees_it() {
 fn a_cancel_in_mid_stream_ends_the_turn_and_keeps_what_was_said() {
     let (home, gate) = (Home::new(), Gate::new());
     let stub = held(&gate);
-    let Some(daemon) = Daemon::start(&home, &stub) else {
+    let Some(daemon) = real_daemon(&home, &stub) else {
         return;
     };
     let session = daemon.session("auto");
@@ -278,7 +179,11 @@ fn a_cancel_in_mid_stream_ends_the_turn_and_keeps_what_was_said() {
     events.until("a chunk", |e| {
         e["data"]["update"]["content"]["text"] == "begun"
     });
-    daemon.good("POST", &format!("/session/{session}/cancel"), &json!({}));
+    daemon.good(
+        "POST",
+        &format!("/session/{session}/cancel"),
+        Some(&json!({})),
+    );
     assert_eq!(
         ended(&mut events, &prompt)["data"]["stopReason"],
         "cancelled"
@@ -294,7 +199,7 @@ fn a_cancel_in_mid_stream_ends_the_turn_and_keeps_what_was_said() {
 fn a_lost_record_is_an_event_a_level_and_a_refused_archive() {
     let home = Home::new();
     let stub = StubModel::hello(1);
-    let Some(daemon) = Daemon::start(&home, &stub) else {
+    let Some(daemon) = real_daemon(&home, &stub) else {
         return;
     };
     let session = daemon.session("auto");
@@ -305,11 +210,11 @@ fn a_lost_record_is_an_event_a_level_and_a_refused_archive() {
     let snapshot = fresh.until("a snapshot", |e| e["type"] == "session_snapshot");
     assert_eq!(snapshot["data"]["recordingDegraded"], false);
     let path = format!("/session/{session}");
-    daemon.good("DELETE", &path, &json!({}));
+    daemon.good("DELETE", &path, Some(&json!({})));
     let Some(immutable) = Immutable::new(&transcript_of(&home, &session).unwrap()) else {
         return;
     };
-    daemon.good("POST", &format!("{path}/load"), &json!({}));
+    daemon.good("POST", &format!("{path}/load"), Some(&json!({})));
     let mut events = daemon.events(&session, "");
     let end = daemon.turn(&session, &mut events, "lost");
     assert_eq!(end["data"]["stopReason"], "end_turn", "R26");
@@ -331,10 +236,10 @@ fn a_lost_record_is_an_event_a_level_and_a_refused_archive() {
         1,
         "R3"
     );
-    daemon.good("DELETE", &path, &json!({}));
+    daemon.good("DELETE", &path, Some(&json!({})));
     drop(immutable);
     // R19: what is loaded again has a recorder of its own.
-    daemon.good("POST", &format!("{path}/load"), &json!({}));
+    daemon.good("POST", &format!("{path}/load"), Some(&json!({})));
     let mut events = daemon.events(&session, "?snapshot=1");
     let snapshot = events.until("a snapshot", |e| e["type"] == "session_snapshot");
     assert_eq!(snapshot["data"]["recordingDegraded"], false);

@@ -11,10 +11,11 @@ use crate::{export::grouped, workspace::Workspace};
 const PAGE: &str = "docs/performance.md";
 
 /// Crate and benchmark, in the order of the table.
-const BENCHES: [[&str; 2]; 5] = [
+const BENCHES: [[&str; 2]; 6] = [
     ["cli", "process"],
     ["cli", "stream"],
     ["cli", "acp"],
+    ["cli", "daemon"],
     ["transcript", "record"],
     ["transcript", "read"],
 ];

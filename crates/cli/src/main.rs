@@ -11,6 +11,7 @@ mod conversation;
 mod drive;
 mod exit;
 mod host;
+mod open_files;
 mod output;
 mod permissions;
 mod place;

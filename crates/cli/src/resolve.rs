@@ -220,6 +220,7 @@ pub(crate) fn plan(args: RunArgs, place: &Place) -> Result<Plan, Refusal> {
             root,
             allowed,
             data_root: place.root.as_ref().map(|root| root.path().to_owned()),
+            open_files: None,
         }),
         instructions,
         origin,

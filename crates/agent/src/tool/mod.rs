@@ -101,6 +101,8 @@ pub struct Workspace {
     /// The data root. No call changes a file in it, wherever it lies: a model that edits its own
     /// record would make it worthless. `None` where none is known.
     pub data_root: Option<PathBuf>,
+    /// The soft limit of open files that commands run under; `None` where it is our own.
+    pub open_files: Option<u64>,
 }
 
 /// What a running call may use.

@@ -55,6 +55,7 @@ struct Job {
     command: String,
     directory: PathBuf,
     time_max: Duration,
+    open_files: Option<u64>,
 }
 
 impl Tool for RunShellCommand {
@@ -163,6 +164,7 @@ impl RunShellCommand {
             command: args.command,
             directory,
             time_max,
+            open_files: workspace.open_files,
         })
     }
 }
@@ -318,9 +320,19 @@ impl Running {
 
 /// Starts one shell. The command is dropped here, and with it our copies of the pipe.
 fn spawn(shell: &str, job: &Job, output: &PipeWriter) -> io::Result<Child> {
-    Command::new(shell)
-        .arg("-c")
-        .arg(&job.command)
+    let mut command = Command::new(shell);
+    match job.open_files {
+        // A shell of its own sets the limit, so that the command is what the inner one was given.
+        Some(limit) => command.args([
+            "-c",
+            r#"ulimit -S -n "$0" 2>/dev/null; exec "$1" -c "$2""#,
+            &limit.to_string(),
+            shell,
+            &job.command,
+        ]),
+        None => command.args(["-c", &job.command]),
+    };
+    command
         .current_dir(&job.directory)
         .stdin(Stdio::null())
         .stdout(Stdio::from(output.try_clone()?))

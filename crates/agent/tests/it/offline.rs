@@ -45,6 +45,7 @@ async fn converse(root: &Path, prompts: &[&str], answerer: Answerer<'_>) -> Stri
             root: root.to_owned(),
             allowed: Vec::new(),
             data_root: None,
+            open_files: None,
         }),
         cancel: CancellationToken::new(),
         progress: Arc::new(|_| ()),

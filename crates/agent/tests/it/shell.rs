@@ -57,11 +57,19 @@ impl Place {
                 root,
                 allowed: Vec::new(),
                 data_root: None,
+                open_files: None,
             }),
             cancel,
             progress: Arc::new(progress),
         };
         Self { dir, context, seen }
+    }
+
+    fn with_open_files(mut self, limit: u64) -> Self {
+        let mut workspace = Workspace::clone(&self.context.workspace);
+        workspace.open_files = Some(limit);
+        self.context.workspace = Arc::new(workspace);
+        self
     }
 
     async fn run(&self, args: Value) -> Result<Output, ToolError> {
@@ -464,4 +472,13 @@ async fn a_preview_shows_the_command_and_runs_nothing() {
         .unwrap();
     assert!(format!("{preview:?}").contains("touch made"));
     assert_eq!(fs::metadata(place.dir.path()).unwrap().mtime_nsec(), before);
+}
+
+/// A daemon that raised its own limit gives commands the one of before; they are what they would be
+/// without it.
+#[test]
+fn a_command_runs_under_the_limit_of_open_files_that_is_told() {
+    let place = Place::new().with_open_files(64);
+    let out = block_on(place.sh("ulimit -S -n; echo \"$0 $#\"")).unwrap();
+    assert_eq!(out.text, "64\nbash 0\n");
 }

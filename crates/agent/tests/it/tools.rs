@@ -76,6 +76,7 @@ impl Place {
                 root: root.clone(),
                 allowed,
                 data_root: None,
+                open_files: None,
             }),
             cancel: CancellationToken::new(),
             progress: Arc::new(|_| {}),

@@ -155,6 +155,7 @@ impl World {
                 root: self.work(),
                 allowed: Vec::new(),
                 data_root: None,
+                open_files: None,
             }),
             controls: Controls::new(self.mode, Arc::clone(&self.script) as Arc<dyn Provider>),
             tools: tool::registry(),

@@ -33,11 +33,17 @@ use crate::{
 pub(super) struct Sessions {
     plan: Plan,
     place: Place,
+    /// The soft limit of open files that commands get.
+    open_files: Option<u64>,
 }
 
 impl Sessions {
-    pub(super) fn new(plan: Plan, place: Place) -> Self {
-        Self { plan, place }
+    pub(super) fn new(plan: Plan, place: Place, open_files: Option<u64>) -> Self {
+        Self {
+            plan,
+            place,
+            open_files,
+        }
     }
 
     fn open(
@@ -74,6 +80,7 @@ impl Sessions {
                 root: cwd.to_owned(),
                 allowed: plan.workspace.allowed.clone(),
                 data_root: plan.workspace.data_root.clone(),
+                open_files: self.open_files,
             }),
             controls: controls.clone(),
             tools: plan.tools.clone(),

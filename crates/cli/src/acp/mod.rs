@@ -13,6 +13,7 @@ use self::backend::Sessions;
 use crate::{
     args::RunArgs,
     exit::Exit,
+    open_files::{self, SOFT_LIMIT_VARIABLE},
     place::Place,
     resolve::{Refusal, plan},
     signals, stdio,
@@ -35,6 +36,11 @@ fn try_run(args: RunArgs) -> Result<(), Refusal> {
     for notice in &plan.notices {
         stdio::say(notice);
     }
+    // Every session holds its transcript open.
+    let own_limit = open_files::raise();
+    let open_files = variable(SOFT_LIMIT_VARIABLE)
+        .and_then(|limit| limit.parse().ok())
+        .or(own_limit);
     let end = CancellationToken::new();
     signals::cancel_on_signal(end.clone())
         .map_err(|error| Refusal::usage(format!("cannot handle signals: {}", error.kind())))?;
@@ -47,7 +53,7 @@ fn try_run(args: RunArgs) -> Result<(), Refusal> {
     let input = pipes::input().map_err(no_thread)?;
     let (output, written) = pipes::output().map_err(no_thread)?;
     runtime.block_on(async {
-        let backend = Arc::new(Sessions::new(plan, place));
+        let backend = Arc::new(Sessions::new(plan, place, open_files));
         serve(input, output, backend, parent(), end).await;
         // Dropped: a client that does not read is not waited for.
         _ = tokio::time::timeout(SIDE_OUTPUT_END_WAIT_MAX, written).await;
@@ -59,9 +65,12 @@ fn try_run(args: RunArgs) -> Result<(), Refusal> {
 
 /// What the daemon that starts us says in the environment.
 fn parent() -> Parent {
-    let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
     Parent {
         capability: variable("QWEN_CODE_PRIVATE_ACP_CAPABILITY"),
         guards: variable("QWEN_CODE_PRIVATE_EXTERNAL_TOOL_GUARD").as_deref() == Some("required-v1"),
     }
+}
+
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -14,6 +14,7 @@ mod replay;
 mod run;
 mod schema;
 mod sdk;
+mod serve;
 mod sessions;
 mod side;
 mod signals;

@@ -1,7 +1,6 @@
 //! The binary as the agent of an editor or a daemon (`onrecord acp`).
 
-mod child;
+pub(crate) mod child;
 mod peers;
 mod rust;
 mod samples;
-mod serve;

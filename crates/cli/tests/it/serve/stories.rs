@@ -1,4 +1,4 @@
-//! The real `qwen serve` with our binary as its agent, over HTTP: what its users see.
+//! What the users of a daemon see over HTTP, whichever daemon and agent it is.
 
 use std::{fs, path::Path};
 
@@ -6,32 +6,15 @@ use serde_json::{Value, json};
 use testkit::{
     faults::Immutable,
     home::Home,
-    peers::Qwen,
-    served::{Served, ended, of_type},
+    served::{ended, of_type},
     stub_model::{Gate, StubModel},
 };
 
-use super::child::held;
-use crate::world::{ONRECORD, shell, valid_prefix};
-
-/// The real daemon, with our binary as its agent.
-fn real_daemon(home: &Home, stub: &StubModel) -> Option<Served> {
-    let qwen = Qwen::find()?;
-    let shim = home.path().join("shim.mjs");
-    let program = json!(ONRECORD);
-    let lines = format!(
-        "const program = {program};\n\
-         const args = [program, ...process.argv.slice(2)];\n\
-         process.execve(program, args, process.env);\n"
-    );
-    fs::write(&shim, lines).unwrap();
-    let mut command = qwen.command(home, &stub.base_url());
-    command
-        .args(["serve", "--port", "0", "--no-web", "--workspace"])
-        .arg(home.workspace())
-        .env("QWEN_CLI_ENTRY", shim);
-    Some(Served::start(&mut command))
-}
+use super::Hosted;
+use crate::{
+    acp::child::held,
+    world::{shell, valid_prefix},
+};
 
 fn is_archived(home: &Home, session: &str) -> bool {
     let path = transcript_of(home, session);
@@ -56,11 +39,10 @@ fn transcript_of(home: &Home, session: &str) -> Option<std::path::PathBuf> {
 }
 
 /// case-M05: prompts, streams, a close and a load, and a strict close at last.
-#[test]
-fn a_session_is_created_prompted_closed_loaded_and_archived() {
+pub(super) fn a_session_is_created_prompted_closed_loaded_and_archived(hosted: Hosted) {
     let home = Home::new();
     let stub = StubModel::hello(3);
-    let Some(daemon) = real_daemon(&home, &stub) else {
+    let Some(daemon) = hosted.start(&home, &stub) else {
         return;
     };
     let session = daemon.session("auto");
@@ -121,11 +103,10 @@ fn a_session_is_created_prompted_closed_loaded_and_archived() {
     assert_eq!(status, 404, "case-F04");
 }
 
-#[test]
-fn a_vote_decides_about_a_call_and_a_cancel_frees_it() {
+pub(super) fn a_vote_decides_about_a_call_and_a_cancel_frees_it(hosted: Hosted) {
     let home = Home::new();
     let stub = StubModel::prompts(1);
-    let Some(daemon) = real_daemon(&home, &stub) else {
+    let Some(daemon) = hosted.start(&home, &stub) else {
         return;
     };
     let session = daemon.session("default");
@@ -166,11 +147,10 @@ fn a_vote_decides_about_a_call_and_a_cancel_frees_it() {
     assert_eq!(end["data"]["stopReason"], "end_turn", "case-M04");
 }
 
-#[test]
-fn a_cancel_in_mid_stream_ends_the_turn_and_keeps_what_was_said() {
+pub(super) fn a_cancel_in_mid_stream_ends_the_turn_and_keeps_what_was_said(hosted: Hosted) {
     let (home, gate) = (Home::new(), Gate::new());
     let stub = held(&gate);
-    let Some(daemon) = real_daemon(&home, &stub) else {
+    let Some(daemon) = hosted.start(&home, &stub) else {
         return;
     };
     let session = daemon.session("auto");
@@ -195,11 +175,10 @@ fn a_cancel_in_mid_stream_ends_the_turn_and_keeps_what_was_said() {
 
 /// R15, R16, R18, R21: an event on the stream, a level in the snapshot, and a session that is still
 /// there after the close that wanted it saved.
-#[test]
-fn a_lost_record_is_an_event_a_level_and_a_refused_archive() {
+pub(super) fn a_lost_record_is_an_event_a_level_and_a_refused_archive(hosted: Hosted) {
     let home = Home::new();
     let stub = StubModel::hello(1);
-    let Some(daemon) = real_daemon(&home, &stub) else {
+    let Some(daemon) = hosted.start(&home, &stub) else {
         return;
     };
     let session = daemon.session("auto");

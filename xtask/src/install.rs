@@ -51,28 +51,56 @@ const FAULT_PROGRAMS: &[(&str, &[&str])] = &[
     ("cc", &["gcc", "libc6-dev"]),
 ];
 const PEER_PROGRAMS: &[(&str, &[&str])] = &[
+    ("chromium", &["chromium"]),
     ("node", &["nodejs"]),
     ("npm", &["npm"]),
     ("python3", &["python3", "python3-venv"]),
 ];
 
 /// The npm packages of the peers. `node` brings the Node that Qwen Code needs.
-const NPM_PACKAGES: [&str; 4] = [
+const NPM_PACKAGES: [&str; 5] = [
     "@agentclientprotocol/sdk@2.4.0",
     "@qwen-code/qwen-code@0.24.4",
     "@qwen-code/sdk@0.1.7",
     "node@22.23.3",
+    "playwright-core@1.65.1",
 ];
 
 /// The Python packages of the peers, with all that they need.
-const PYTHON_PACKAGES: [&str; 7] = [
+const PYTHON_PACKAGES: [&str; 33] = [
     "agent-client-protocol==0.12.1",
     "annotated-types==0.8.0",
-    "pydantic==2.14.4",
+    "anyio==4.16.0",
+    "certifi==2026.10.19.post1",
+    "charset-normalizer==3.5.3",
+    "click==8.5.1",
+    "graphql-core==3.3.2",
+    "harfile==0.6.0",
+    "hypothesis-graphql==0.13.5",
+    "hypothesis==6.170.17",
+    "idna==3.20",
+    "iniconfig==2.3.1",
+    "jsonschema_rs==0.60.3",
+    "markdown-it-py==4.3.0",
+    "MarkupSafe==3.0.4",
+    "mdurl==0.1.2",
+    "packaging==26.4",
+    "pluggy==1.7.0",
     "pydantic-core==2.50.5",
+    "pydantic==2.14.4",
+    "Pygments==2.21.0",
+    "pyrate-limiter==4.5.1",
+    "pytest==9.2.0",
+    "PyYAML==6.0.4",
     "qwen-code-sdk==0.1.0rc0",
+    "requests==2.34.2",
+    "rich==15.0.0",
+    "schemathesis==4.32.5",
+    "sortedcontainers==2.4.0",
     "typing-extensions==4.16.0",
     "typing-inspection==0.4.5",
+    "urllib3==2.8.0",
+    "Werkzeug==3.1.9",
 ];
 
 /// Installs what is wished and says what else is missing. Answers with the folder of the peers.
@@ -80,16 +108,14 @@ pub(crate) fn everything(workspace: &Workspace, wish: Wish) -> Result<PathBuf> {
     programs(FAULT_PROGRAMS, wish.faults(), "tests of real faults")?;
     let named = env::var_os("ONRECORD_PEERS_DIR").filter(|folder| !folder.is_empty());
     let folder = named.map_or_else(|| workspace.target().join("peers"), |at| workspace.join(at));
+    programs(PEER_PROGRAMS, wish.peers(), "peers")?;
     if has_peers(&folder) {
         return Ok(folder);
     }
     if !wish.peers() {
-        eprintln!(
-            "Qwen Code, its SDKs and those of ACP are not installed: their tests skip (--install brings them)"
-        );
+        eprintln!("programs that speak our formats are not installed: their tests skip");
         return Ok(folder);
     }
-    programs(PEER_PROGRAMS, true, "peers")?;
     peers(&folder)?;
     Ok(folder)
 }

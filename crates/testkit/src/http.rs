@@ -19,7 +19,22 @@ use crate::driven::WAIT_MAX;
 /// Where the server is not there, or what it answers is no HTTP.
 #[must_use]
 pub fn ask(server: SocketAddr, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
-    let (status, mut reader) = match begin(server, method, path, body) {
+    ask_as(server, method, path, &[], body)
+}
+
+/// As [`ask`], with further headers.
+///
+/// # Panics
+/// As [`ask`].
+#[must_use]
+pub fn ask_as(
+    server: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Option<&Value>,
+) -> (u16, Value) {
+    let (status, mut reader) = match begin(server, method, path, headers, body) {
         Ok(begun) => begun,
         Err(error) => panic!("{method} {path}: {error}"),
     };
@@ -43,7 +58,16 @@ impl Events {
     /// As [`ask`], and where there is no stream.
     #[must_use]
     pub fn open(server: SocketAddr, path: &str) -> Self {
-        let (status, reader) = match begin(server, "GET", path, None) {
+        Self::open_as(server, path, &[])
+    }
+
+    /// As [`Events::open`], with further headers such as `last-event-id`.
+    ///
+    /// # Panics
+    /// As [`Events::open`].
+    #[must_use]
+    pub fn open_as(server: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Self {
+        let (status, reader) = match begin(server, "GET", path, headers, None) {
             Ok(begun) => begun,
             Err(error) => panic!("{path}: {error}"),
         };
@@ -69,6 +93,24 @@ impl Events {
         &self.seen
     }
 
+    /// Reads up to the end of the stream; all events of it.
+    ///
+    /// # Panics
+    /// Where it does not end in time.
+    pub fn to_end(mut self) -> Vec<Value> {
+        let deadline = Instant::now() + WAIT_MAX;
+        loop {
+            let wait = deadline.saturating_duration_since(Instant::now());
+            match self.events.recv_timeout(wait) {
+                Ok(event) => self.seen.push(event),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return self.seen,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    panic!("the stream did not end; seen: {:#?}", self.seen)
+                }
+            }
+        }
+    }
+
     /// Reads up to the first event that `is` what is waited for.
     ///
     /// # Panics
@@ -92,16 +134,21 @@ fn begin(
     server: SocketAddr,
     method: &str,
     path: &str,
+    headers: &[(&str, &str)],
     body: Option<&Value>,
 ) -> io::Result<(u16, Box<dyn Read + Send>)> {
     let mut stream = TcpStream::connect(server)?;
     stream.set_read_timeout(Some(WAIT_MAX))?;
     let body = body.map(Value::to_string).unwrap_or_default();
     let length = body.len();
+    let headers: String = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
     write!(
         stream,
         "{method} {path} HTTP/1.1\r\nhost: {server}\r\nconnection: close\r\n\
-         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+         content-type: application/json\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
     )?;
     let mut reader = BufReader::new(stream);
     let mut line = String::new();

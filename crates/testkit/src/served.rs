@@ -138,6 +138,20 @@ impl Served {
         Events::open(self.address, &format!("/session/{session}/events{query}"))
     }
 
+    /// Opens a stream behind an event.
+    ///
+    /// # Panics
+    /// As [`Served::events`].
+    #[must_use]
+    pub fn events_after(&self, session: &str, query: &str, id: u64, epoch: &str) -> Events {
+        let path = format!("/session/{session}/events{query}");
+        let headers = [
+            ("last-event-id", &*id.to_string()),
+            ("x-qwen-event-epoch", epoch),
+        ];
+        Events::open_as(self.address, &path, &headers)
+    }
+
     /// Runs a whole turn, seen on a stream that is open; answers with its end.
     ///
     /// # Panics

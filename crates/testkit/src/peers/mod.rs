@@ -5,13 +5,14 @@
 mod acp;
 mod qwen;
 mod sdk;
+mod web_shell;
 
 use std::{
     env, fs,
     path::{Path, PathBuf},
 };
 
-pub use self::{acp::AcpClient, qwen::Qwen, sdk::Sdk};
+pub use self::{acp::AcpClient, qwen::Qwen, sdk::Sdk, web_shell::WebShell};
 use crate::need::{Need, found};
 
 /// The peer where all its files are there; `None`, said clearly, where one is not.

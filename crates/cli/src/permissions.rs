@@ -83,6 +83,9 @@ impl Permissions {
             }
         }
         let reply = tokio::time::timeout(wait, open.asked.reply()).await;
+        if matches!(reply, Ok(Some(Reply::Beside(_)))) {
+            open.beside = None;
+        }
         open.host_answered = matches!(reply, Ok(Some(Reply::Host(_) | Reply::InputClosed)));
         let decision = match reply {
             Ok(Some(Reply::Host(Ok(permission)))) => of_host(permission.get()),
@@ -115,7 +118,7 @@ struct Open {
 }
 
 impl Open {
-    /// Tells the program on the second output what was decided.
+    /// Tells the program on the second output what others decided; its own answer was answered.
     fn decided(&mut self, allowed: bool) {
         if let Some(beside) = self.beside.take() {
             beside.offer_line(line(&Message::ControlResponse(ControlResponse {
@@ -131,7 +134,9 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         // Without a decision the turn has ended: the call does not run.
-        self.decided(false);
+        if !self.asked.is_answered_beside() {
+            self.decided(false);
+        }
         if let Some(host) = self.host.as_ref().filter(|_| !self.host_answered) {
             let request_id = self.asked.id.clone();
             host.offer_line(line(&Message::ControlCancelRequest(ControlCancelRequest {

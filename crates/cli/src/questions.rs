@@ -107,6 +107,11 @@ impl Asked {
     pub(crate) async fn reply(&mut self) -> Option<Reply> {
         (&mut self.reply).await.ok()
     }
+
+    /// Whether the program on the second output has answered, and nobody has taken its answer.
+    pub(crate) fn is_answered_beside(&mut self) -> bool {
+        matches!(self.reply.try_recv(), Ok(Reply::Beside(_)))
+    }
 }
 
 impl Drop for Asked {

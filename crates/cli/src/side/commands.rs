@@ -15,7 +15,7 @@ use wire::{
     stream_json::{
         Message,
         command::Command,
-        control::{ControlResponse, Response},
+        control::{Answer, ControlResponse, Response},
         input::{InvalidInput, InvalidReason},
     },
 };
@@ -84,16 +84,20 @@ impl Commands {
                 request_id,
                 allowed,
             }) => {
-                if !self.questions.answer(&request_id, Reply::Beside(allowed)) {
-                    self.tell(&Message::ControlResponse(ControlResponse {
-                        response: Response::Error {
-                            request_id,
-                            error:
-                                "unknown request_id (already resolved, cancelled, or never issued)"
-                                    .to_owned(),
-                        },
-                    }));
-                }
+                // Told from here, so that answers are answered in their order.
+                let response = if self.questions.answer(&request_id, Reply::Beside(allowed)) {
+                    Response::Success {
+                        request_id,
+                        response: Answer::Decided { allowed },
+                    }
+                } else {
+                    Response::Error {
+                        request_id,
+                        error: "unknown request_id (already resolved, cancelled, or never issued)"
+                            .to_owned(),
+                    }
+                };
+                self.tell(&Message::ControlResponse(ControlResponse { response }));
                 Ok(())
             }
             Ok(Command::Unknown) => Ok(()),

@@ -67,6 +67,32 @@ fn a_second_program_decides_where_there_is_no_host() {
     }
 }
 
+/// Of two answers in one breath the first counts, and both are answered in their order.
+#[test]
+fn two_answers_to_one_question_are_answered_in_their_order() {
+    for _ in 0..10 {
+        let home = Home::new();
+        let watcher = Watcher::new(&home);
+        let child = begin(
+            command(&home)
+                .args(["--model", "offline", "-p", &shell("touch made")])
+                .args(watcher.flags()),
+        );
+        let question = watcher.until("a question", 1, is_question);
+        let id = &question["request_id"];
+        watcher.add(&format!("{}\n{}\n", confirm(id, true), confirm(id, false)));
+        assert_eq!(end(child).code, 0);
+        let kinds: Vec<Value> = outcomes(&watcher)
+            .iter()
+            .map(|outcome| outcome["subtype"].clone())
+            .collect();
+        // The run may be over before the second one is read.
+        assert_eq!(kinds[0], "success");
+        assert!(kinds[1..].iter().all(|kind| kind == "error"), "{kinds:?}");
+        assert!(home.workspace().join("made").exists());
+    }
+}
+
 #[test]
 fn an_answer_to_no_question_is_answered_with_an_error() {
     let home = Home::new();

@@ -22,6 +22,7 @@ use serde_json::value::RawValue;
 use crate::{
     damage::ReadError,
     lines,
+    media::MediaDir,
     reader::{Places, texts},
     record::Title,
     scan::Envelope,
@@ -99,7 +100,12 @@ pub fn fork(request: &Fork<'_>) -> Result<Forked, ForkError> {
     if forked.n_records == 0 {
         return Err(ForkError::Empty);
     }
+    let media_dir = MediaDir::of(request.target);
+    MediaDir::of(request.source)
+        .share_with(&media_dir)
+        .map_err(|error| failed(request, error))?;
     temporary.settle(request.target).map_err(|error| {
+        media_dir.remove();
         if error.kind() == io::ErrorKind::AlreadyExists {
             exists(request)
         } else {

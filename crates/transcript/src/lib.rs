@@ -20,6 +20,7 @@ pub mod fault;
 pub mod layout;
 pub mod local_log;
 pub mod lock;
+pub mod media;
 pub mod reader;
 pub mod recorder;
 pub mod store;

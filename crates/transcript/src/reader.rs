@@ -20,7 +20,9 @@ pub use crate::{
 use crate::{
     index::Mark,
     lines::{self, WINDOW_BYTES},
-    loose, mend,
+    loose,
+    media::{MediaDir, Medium},
+    mend,
     record::{Content, UsageMetadata},
     scan::{Envelope, Fields, Parent, string},
     survey::{Link, Survey},
@@ -56,6 +58,8 @@ pub struct Loaded {
     pub tail: Option<String>,
     /// Whether the last prompt has no answer, or the last tool result none.
     pub unanswered: bool,
+    /// Where the pictures are that records refer to.
+    pub media_dir: MediaDir,
 }
 
 /// One record of the active chain.
@@ -164,6 +168,19 @@ impl Stored {
             .find_map(|envelope| envelope.fields.payload.map(ToOwned::to_owned))
     }
 
+    /// Pictures that the record refers to, in their order. One that is described in no way that we
+    /// know is left out.
+    #[must_use]
+    pub fn media(&self) -> Vec<Medium> {
+        self.envelopes()
+            .filter_map(|envelope| {
+                serde_json::from_str::<Vec<&RawValue>>(envelope.fields.media?.get()).ok()
+            })
+            .flatten()
+            .filter_map(|medium| serde_json::from_str(medium.get()).ok())
+            .collect()
+    }
+
     /// How the tool call ended.
     #[must_use]
     pub fn tool_call_result(&self) -> Option<StoredToolResult> {
@@ -178,10 +195,10 @@ impl Stored {
 ///
 /// Where the file is missing, is no regular file, or cannot be read. Damage inside it is no error.
 pub fn load(path: &Path) -> Result<Loaded, ReadError> {
-    load_open(&lines::open(path)?).map_err(|source| ReadError::of(path, source))
+    load_open(&lines::open(path)?, MediaDir::of(path)).map_err(|source| ReadError::of(path, source))
 }
 
-fn load_open(file: &File) -> io::Result<Loaded> {
+fn load_open(file: &File, media_dir: MediaDir) -> io::Result<Loaded> {
     let survey = Survey::of(file)?;
     let chain = survey.chain();
     let records = if survey.n_bytes < TWO_THREADS_FROM_BYTES {
@@ -215,6 +232,7 @@ fn load_open(file: &File) -> io::Result<Loaded> {
         cwd: survey.cwd,
         title: survey.title,
         damage: survey.damage.into_sorted(),
+        media_dir,
     })
 }
 

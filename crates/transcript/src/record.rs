@@ -7,6 +7,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::media::Medium;
+
 /// What a new record says; the recorder adds its ids, its time and its place in the chain.
 #[derive(Debug, Clone)]
 pub enum Body {
@@ -14,6 +16,9 @@ pub enum Body {
     User {
         /// Role `user`.
         message: Content,
+        /// Pictures that are kept beside the transcript. The text names each of them, so that
+        /// readers which do not know this field know that it was there.
+        media: Vec<Medium>,
     },
     /// One model response: thoughts, text and calls together.
     Assistant {

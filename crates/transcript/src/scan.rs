@@ -163,6 +163,7 @@ pub(crate) struct Fields<'a> {
     pub(crate) payload: Option<&'a RawValue>,
     pub(crate) tool_call_result: Option<&'a RawValue>,
     pub(crate) gap_before: Option<&'a RawValue>,
+    pub(crate) media: Option<&'a RawValue>,
     /// Whether something of the envelope stands behind something that may be long, where programs
     /// usually put it before.
     pub(crate) is_late: bool,
@@ -233,7 +234,11 @@ impl<'a> Visitor<'a> for Filling<'_, 'a> {
         let mut is_head = true;
         while let Some(key) = map.next_key::<Key>()? {
             match key {
-                Key::Message | Key::UsageMetadata | Key::SystemPayload | Key::ToolCallResult => {
+                Key::Message
+                | Key::UsageMetadata
+                | Key::SystemPayload
+                | Key::ToolCallResult
+                | Key::Media => {
                     is_head = false;
                 }
                 Key::Other | Key::Model | Key::GapBefore => {}
@@ -264,6 +269,7 @@ impl<'a> Visitor<'a> for Filling<'_, 'a> {
                 Key::SystemPayload => &mut fields.payload,
                 Key::ToolCallResult => &mut fields.tool_call_result,
                 Key::GapBefore => &mut fields.gap_before,
+                Key::Media => &mut fields.media,
                 Key::Other => {
                     map.next_value::<IgnoredAny>()?;
                     continue;
@@ -292,6 +298,7 @@ enum Key {
     SystemPayload,
     ToolCallResult,
     GapBefore,
+    Media,
     #[serde(other)]
     Other,
 }

@@ -18,6 +18,7 @@ use crate::{
     layout::{DataRoot, ProjectDir},
     listing::{belongs, candidates, newest_first, row, session_of, skipped},
     lock,
+    media::MediaDir,
 };
 
 /// A stored session.
@@ -249,6 +250,11 @@ fn belongings(root: &DataRoot, session: &Found) -> Vec<PathBuf> {
         .find(|dir| dir.ends_with("chats"))
         .and_then(Path::parent);
     if let Some(project) = project {
+        // Programs that archive a transcript may leave its pictures where they were.
+        let active = ProjectDir::new(project).transcript(&session.session_id);
+        if active != session.path {
+            paths.push(MediaDir::of(&active).path().to_owned());
+        }
         paths.push(ProjectDir::new(project).subagents_dir(&session.session_id));
     }
     paths.push(root.file_history_dir(&session.session_id));

@@ -211,6 +211,19 @@ pub const MCP_ANSWERS_WAITING_MAX: usize = 64;
 /// Tools of one MCP server; those beyond are left out.
 pub const MCP_TOOLS_MAX: usize = 512;
 
+/// Bytes of one image of a prompt: what the larger providers take of a picture.
+pub const IMAGE_BYTES_MAX: usize = 20 << 20;
+
+/// Images of one prompt.
+pub const PROMPT_IMAGES_MAX: usize = 20;
+
+/// Bytes of all images that a model is sent with one conversation; the newest are kept. As text they
+/// take a third more.
+pub const MODEL_IMAGES_BYTES_MAX: usize = 32 << 20;
+
+/// Bytes of all images that are kept beside one transcript; a further one is not saved.
+pub const MEDIA_BYTES_MAX: u64 = 1 << 30;
+
 /// Prompts and closes that wait in one session; a client sends one at a time.
 pub const ACP_COMMANDS_WAITING_MAX: usize = 64;
 

@@ -161,9 +161,12 @@ impl Draft {
         self.is_title = matches!(body, Body::System { subtype, .. } if *subtype == TITLE_SUBTYPE);
         let out = &mut self.text;
         match body {
-            Body::User { message } => {
+            Body::User { message, media } => {
                 self.kind = "\",\"type\":\"user\",\"provenance\":\"real_user\"";
                 field(out, ",\"message\":", message);
+                if !media.is_empty() {
+                    field(out, ",\"media\":", media);
+                }
             }
             Body::Assistant {
                 model,

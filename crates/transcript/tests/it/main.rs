@@ -5,6 +5,7 @@
 mod export;
 mod failing;
 mod faults;
+mod media;
 mod model;
 mod reader;
 mod recorder;

@@ -150,6 +150,7 @@ pub(crate) fn user(text: &str) -> Body {
             role: "user".to_owned(),
             parts: vec![Part::text(text)],
         },
+        media: Vec::new(),
     }
 }
 

@@ -6,162 +6,41 @@
 //! `client_evicted`, and a terminal event is the last that it sees.
 //!
 //! This crate knows neither who publishes nor who listens.
+//!
+//! # Who is slow
+//!
+//! The log is shared, so a subscriber that lags costs nothing but the chunk that it is writing. It is judged
+//! by one thing: what was published while it was away, that is since it was last given something and until
+//! it asks for more.
+//!
+//! - Whoever waits in [`Subscription::next`] is not away. It is given all that comes, be it as much as the
+//!   ring holds, however late it is scheduled.
+//! - The first batch that comes while it is away is its due, whatever its size.
+//! - With the next ones its queue is what came since it left. Where that is over a limit it is evicted; where
+//!   it is near one, it is warned when it comes back.
+//! - Once evicted it is given what fitted, as far as the ring still holds it, then `client_evicted`, then the
+//!   end.
+//! - Whatever the ring dropped before a subscriber came for it is told by `state_resync_required`.
+//!
+//! # Locks
+//!
+//! The bus has one lock and holds it for no call into foreign code: snapshots are read, and subscribers
+//! woken, without it. So a publisher may hold a lock of its own while it publishes, and a snapshot may take
+//! that same lock. A snapshot is to hold what the events up to its stream's cursor say: whoever changes the
+//! session changes it before the event is published, or under the lock that the snapshot takes.
 
-use bytes::Bytes;
-use wire::event::NewEvent;
+mod bus;
+mod limits;
+mod pace;
+mod places;
+mod reader;
+mod render;
+mod ring;
+mod shared;
+mod subscription;
+mod sync;
 
-/// Bounds of one session's fan-out.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Events in the ring.
-    pub ring_events: usize,
-    /// Bytes of rendered frames in the ring.
-    pub ring_bytes: usize,
-    /// Bytes that one subscription replays.
-    pub replay_bytes: usize,
-    /// Subscribers at a time.
-    pub subscribers: usize,
-    /// Bytes that wait for one subscriber.
-    pub queue_bytes: usize,
-}
-
-/// The fan-out of one session. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Bus {}
-
-/// Where a subscription begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum From {
-    /// With the next event.
-    Live,
-    /// Behind this id.
-    After(u64),
-}
-
-/// What a subscriber asks for.
-pub struct Subscribe {
-    /// Where it begins.
-    pub from: From,
-    /// The epoch that its cursor belongs to; absent where it did not say.
-    pub epoch: Option<String>,
-    /// Frames that may wait for it.
-    pub queue_frames: usize,
-    /// The data of `session_snapshot`, read at the moment when it is written.
-    pub snapshot: Option<Box<dyn Fn() -> String + Send>>,
-    /// The time, ms since 1970, for frames of this stream alone.
-    pub now_ms: fn() -> u64,
-}
-
-/// Why there is no subscription.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SubscribeError {
-    /// There are too many already.
-    #[error("more than {limit} streams of one session")]
-    TooMany {
-        /// The limit.
-        limit: usize,
-    },
-}
-
-/// One subscriber. Dropping it ends the subscription.
-#[derive(Debug)]
-pub struct Subscription {}
-
-/// What happened to subscribers since the bus began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Given up because they were too slow.
-    pub evictions: u64,
-    /// Told that something is missing.
-    pub resyncs: u64,
-}
-
-/// Events that are published together: subscribers are woken once, when it is dropped.
-#[derive(Debug)]
-pub struct Batch<'a> {
-    _bus: &'a Bus,
-}
-
-impl Bus {
-    /// An empty bus.
-    #[must_use]
-    pub fn new(_epoch: String, _limits: Limits) -> Self {
-        Self {}
-    }
-
-    /// Names this bus; a cursor of another means nothing here.
-    #[must_use]
-    pub fn epoch(&self) -> &str {
-        unimplemented!()
-    }
-
-    /// The id of the last event; 0 before the first.
-    #[must_use]
-    pub fn head(&self) -> u64 {
-        unimplemented!()
-    }
-
-    /// Counts `n` ids as used by events that were told elsewhere and are not in the ring (a cold load).
-    pub fn seed(&self, _n: u64) {
-        unimplemented!()
-    }
-
-    /// Publishes one event; its id, or `None` where the bus is closed.
-    pub fn publish(&self, _event: &NewEvent<'_>) -> Option<u64> {
-        unimplemented!()
-    }
-
-    /// Publishes several events at once.
-    #[must_use]
-    pub fn batch(&self) -> Batch<'_> {
-        Batch { _bus: self }
-    }
-
-    /// Ends all subscriptions behind what was published; later events are dropped.
-    pub fn close(&self) {
-        unimplemented!()
-    }
-
-    /// Subscribes: what was and what follows, without a gap between them.
-    ///
-    /// # Errors
-    /// There are too many already.
-    pub fn subscribe(&self, _subscribe: Subscribe) -> Result<Subscription, SubscribeError> {
-        unimplemented!()
-    }
-
-    /// Subscribers of now.
-    #[must_use]
-    pub fn n_subscribers(&self) -> usize {
-        unimplemented!()
-    }
-
-    /// See [`Counts`].
-    #[must_use]
-    pub fn counts(&self) -> Counts {
-        unimplemented!()
-    }
-}
-
-impl Batch<'_> {
-    /// As [`Bus::publish`].
-    pub fn publish(&mut self, _event: &NewEvent<'_>) -> Option<u64> {
-        unimplemented!()
-    }
-}
-
-impl Subscription {
-    /// All that is ready, as whole frames; waits where nothing is. `None` once nothing more comes. Nothing
-    /// is lost where its future is dropped.
-    pub async fn next(&mut self) -> Option<Bytes> {
-        unimplemented!()
-    }
-}
-
-impl std::fmt::Debug for Subscribe {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Subscribe")
-            .field("from", &self.from)
-            .finish_non_exhaustive()
-    }
-}
+pub use bus::{Batch, Bus, Counts};
+pub use limits::Limits;
+pub use render::own_frame;
+pub use subscription::{From, Snapshot, Subscribe, SubscribeError, Subscription};

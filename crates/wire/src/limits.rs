@@ -299,3 +299,41 @@ pub const JSONRPC_METHOD_BYTES_MAX: usize = 1_024;
 
 /// Bytes of the message of a JSON-RPC error that is sent; Qwen Code gives up the channel beyond it.
 pub const JSONRPC_ERROR_MESSAGE_BYTES_MAX: usize = 1_024;
+
+/// Events that a session's bus keeps for those who come back; as many as Qwen Code keeps.
+pub const BUS_RING_EVENTS_MAX: usize = 8_000;
+
+/// Bytes of the same, as they are written to a stream, so that a session with large results costs no more
+/// memory than one with small ones. The newest event is kept whatever its size.
+pub const BUS_RING_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of one block of the ring, unless an event alone is larger: also the most that a slow stream holds
+/// in memory. Large enough that calls cost nothing, small enough that blocks leave the ring bit by bit.
+pub const BUS_BLOCK_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of the first block of a ring; the next ones grow with it, so that an idle session costs little.
+pub const BUS_BLOCK_BYTES_MIN: usize = 1 << 10;
+
+/// Events that may be published while one stream writes what it was given; beyond it the stream is given
+/// up, unless its client asked for another number.
+pub const BUS_QUEUE_FRAMES_DEFAULT: usize = 256;
+/// The smallest number that it can ask for.
+pub const BUS_QUEUE_FRAMES_MIN: usize = 16;
+/// The largest number that it can ask for.
+pub const BUS_QUEUE_FRAMES_MAX: usize = 2_048;
+
+/// Bytes of the same; a client that leaves more than this unread is told to come back for it.
+pub const BUS_QUEUE_BYTES_MAX: usize = 2 << 20;
+
+/// How full the queue of a stream may be, in percent of its limits, before its client is warned.
+pub const BUS_QUEUE_WARN_PERCENT: u64 = 75;
+
+/// How full it may be, in per mille, for the client to be warned again later: half of the other, so that a
+/// queue that stays near its limit is not told of again and again.
+pub const BUS_QUEUE_REARM_PER_MILLE: u64 = 375;
+
+/// Bytes that one stream is given of what was before it; beyond it the session is read anew.
+pub const BUS_REPLAY_BYTES_MAX: usize = 8 << 20;
+
+/// Streams of one session at a time, as in Qwen Code.
+pub const BUS_SUBSCRIBERS_MAX: usize = 64;

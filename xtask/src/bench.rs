@@ -11,13 +11,14 @@ use crate::{export::grouped, workspace::Workspace};
 const PAGE: &str = "docs/performance.md";
 
 /// Crate and benchmark, in the order of the table.
-const BENCHES: [[&str; 2]; 6] = [
+const BENCHES: [[&str; 2]; 7] = [
     ["cli", "process"],
     ["cli", "stream"],
     ["cli", "acp"],
     ["cli", "daemon"],
     ["transcript", "record"],
     ["transcript", "read"],
+    ["bus", "fanout"],
 ];
 
 const HEAD: &str = "\

@@ -44,3 +44,6 @@ pub use bus::{Batch, Bus, Counts};
 pub use limits::Limits;
 pub use render::own_frame;
 pub use subscription::{From, Snapshot, Subscribe, SubscribeError, Subscription};
+
+#[cfg(test)]
+mod interleavings;

@@ -277,3 +277,113 @@ fn join<'a>(parts: impl Iterator<Item = &'a [u8]> + Clone) -> Bytes {
     parts.for_each(|part| joined.extend_from_slice(part));
     joined.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    fn push(ring: &mut Ring, data_bytes: usize) -> u64 {
+        let data = format!("\"{}\"", "x".repeat(data_bytes - 2));
+        let data = RawValue::from_string(data).unwrap();
+        ring.push(&NewEvent {
+            kind: "session_update",
+            data: &data,
+            prompt_id: None,
+            originator: None,
+            at_ms: 0,
+        })
+    }
+
+    /// Bytes of memory that events take: whole blocks where they were not copied.
+    fn bytes_held(ring: &Ring) -> usize {
+        let pieces: usize = ring.pieces.iter().map(|piece| piece.bytes.len()).sum();
+        pieces + ring.tail.capacity()
+    }
+
+    fn ring(ring_events: usize, ring_bytes: usize) -> Ring {
+        Ring::new(&Limits {
+            ring_events,
+            ring_bytes,
+            ..Limits::default()
+        })
+    }
+
+    #[test]
+    fn an_empty_ring_takes_no_memory_and_a_short_one_little() {
+        let mut ring = ring(8_000, 8 << 20);
+        assert_eq!((bytes_held(&ring), ring.ends.capacity()), (0, 0));
+        for _ in 0..8 {
+            push(&mut ring, 100);
+        }
+        assert!(bytes_held(&ring) <= 4 << 10, "{}", bytes_held(&ring));
+    }
+
+    #[test]
+    fn memory_is_bounded_by_the_ring_and_given_back() {
+        let (ring_bytes, spare) = (1 << 20, BUS_BLOCK_BYTES_MAX * 2);
+        for data_bytes in [20, 250, 5_000, 40_000, 100_000] {
+            for is_read in [false, true] {
+                let mut ring = ring(100_000, ring_bytes);
+                for _ in 0..(4 << 20) / data_bytes {
+                    let id = push(&mut ring, data_bytes);
+                    if is_read {
+                        assert!(ring.take(id - 1, id).is_some());
+                    }
+                    assert!(bytes_held(&ring) <= ring_bytes + data_bytes * 2 + spare);
+                }
+                assert!(ring.end() - ring.start <= ring_bytes as u64);
+                let n_pieces = BUS_BLOCK_BYTES_MAX / 100 + ring_bytes / BUS_BLOCK_BYTES_MAX * 4;
+                assert!(ring.pieces.len() <= n_pieces, "{}", ring.pieces.len());
+            }
+        }
+    }
+
+    #[test]
+    fn the_newest_event_stays_whatever_its_size() {
+        let mut ring = ring(100, 1_000);
+        push(&mut ring, 100);
+        push(&mut ring, 5_000);
+        assert_eq!((ring.first(), ring.head()), (2, 2));
+        let chunk = ring.take(1, 2).unwrap();
+        assert!(chunk.bytes.len() > 5_000);
+        push(&mut ring, 100);
+        assert_eq!((ring.first(), ring.head()), (3, 3));
+        assert!(ring.end() - ring.start < 1_000);
+    }
+
+    #[test]
+    fn nothing_that_left_the_ring_is_held_by_it() {
+        let mut ring = ring(10, 8 << 20);
+        let id = push(&mut ring, 100_000);
+        let chunk = ring.take(id - 1, id).unwrap();
+        assert!(!chunk.bytes.is_unique());
+        for _ in 0..10 {
+            push(&mut ring, 100);
+        }
+        assert!(chunk.bytes.is_unique());
+    }
+
+    #[test]
+    fn small_pieces_are_given_as_one_chunk() {
+        let mut ring = ring(8_000, 8 << 20);
+        for _ in 0..1_000 {
+            let id = push(&mut ring, 100);
+            assert!(ring.take(id - 1, id).is_some());
+        }
+        let (mut after, mut n_chunks) = (0, 0);
+        while let Some(chunk) = ring.take(after, ring.head()) {
+            assert!(chunk.bytes.len() <= BUS_BLOCK_BYTES_MAX);
+            assert!(
+                chunk
+                    .bytes
+                    .starts_with(format!("id: {}\n", after + 1).as_bytes())
+            );
+            assert!(chunk.bytes.ends_with(b"\n\n"));
+            (after, n_chunks) = (chunk.last_id, n_chunks + 1);
+        }
+        assert_eq!(after, 1_000);
+        assert!(n_chunks <= 10, "{n_chunks}");
+    }
+}

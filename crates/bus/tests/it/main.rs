@@ -7,5 +7,6 @@
 mod beginning;
 mod end;
 mod frames;
+mod laws;
 mod pace;
 mod rig;

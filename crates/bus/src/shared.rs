@@ -67,3 +67,13 @@ impl State {
         self.places.take_wakers()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bus_of_an_idle_session_is_small() {
+        assert!(size_of::<State>() <= 320, "{}", size_of::<State>());
+    }
+}

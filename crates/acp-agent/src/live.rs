@@ -10,7 +10,7 @@ use agent::{
     config::Config,
     controls::Controls,
     event::{Outcome, Stats, TurnSummary},
-    message::Usage,
+    message::{Prompt, Usage},
     session::{Interruption, Session, Settle},
 };
 use jsonrpc::{INTERNAL_ERROR, Responder, RpcError};
@@ -147,7 +147,7 @@ enum Command {
 #[derive(Debug)]
 pub(crate) struct Asked {
     /// `None` goes on with the turn that was left before it was done.
-    pub(crate) text: Option<String>,
+    pub(crate) prompt: Option<Prompt>,
     pub(crate) prompt_id: Option<String>,
     pub(crate) responder: Responder,
 }
@@ -356,11 +356,11 @@ impl Task {
             .unwrap_or_else(PoisonError::into_inner) = asked.prompt_id;
         let withdrawn = end_where_withdrawn(&asked.responder, cancel);
         let began = SystemTime::now();
-        let answer = match asked.text.as_deref() {
-            Some(text) => match command(text) {
+        let answer = match asked.prompt {
+            Some(prompt) => match command(&prompt.text) {
                 Some(command) => Ok(self.obey(command).await),
                 None => {
-                    let summary = self.session.run_turn(text, Settle::Flush, cancel).await;
+                    let summary = self.session.run_turn(prompt, Settle::Flush, cancel).await;
                     self.note(&summary);
                     result(&summary, began)
                 }

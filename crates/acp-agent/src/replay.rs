@@ -7,7 +7,7 @@ use agent::{
 use serde_json::{Map, Value, json};
 
 use crate::{
-    protocol::update::{Chunk, ToolCall, Update},
+    protocol::update::{Chunk, Picture, Shown, ToolCall, Update},
     to_acp::{kind_of, named, shown, title_of},
 };
 
@@ -19,6 +19,10 @@ pub(crate) fn update(step: &Replayed) -> Update<'_> {
     };
     match &step.said {
         Said::Prompt(text) => Update::UserMessageChunk(chunk(text)),
+        Said::Image(image) => Update::UserMessageChunk(Chunk {
+            content: Shown::Image(Picture::new(image)),
+            meta: Some(Value::Object(meta(step))),
+        }),
         Said::Block(Block::Text(text)) => Update::AgentMessageChunk(chunk(text)),
         Said::Block(Block::Thought(text)) => Update::AgentThoughtChunk(chunk(text)),
         Said::Block(Block::Call(call)) => Update::ToolCall(ToolCall {

@@ -472,13 +472,19 @@ impl Server {
             Ok(live) => live,
             Err(error) => return answer(responder, Err(error)),
         };
-        let text = (!prompt.continues()).then(|| prompt.text());
-        if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+        let said = match (!prompt.continues()).then(|| prompt.said()).transpose() {
+            Ok(said) => said,
+            Err(why) => return answer(responder, Err(RpcError::invalid_params(&why))),
+        };
+        if said
+            .as_ref()
+            .is_some_and(|said| said.text.trim().is_empty())
+        {
             let error = RpcError::invalid_params("the prompt is empty");
             return answer(responder, Err(error));
         }
         live.prompt(Asked {
-            text,
+            prompt: said,
             prompt_id: prompt.prompt_id(),
             responder,
         });

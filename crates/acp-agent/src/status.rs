@@ -141,7 +141,7 @@ fn time_of(step: Option<&Replayed>) -> Option<&str> {
 pub(crate) fn turn_index(session_id: &str, steps: &[Replayed]) -> Value {
     let prompts = steps.iter().filter_map(|step| match &step.said {
         Said::Prompt(text) => Some((step, text)),
-        Said::Block(_) | Said::Result(_) => None,
+        Said::Image(_) | Said::Block(_) | Said::Result(_) => None,
     });
     let turns: Vec<Value> = prompts
         .enumerate()

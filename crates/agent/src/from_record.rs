@@ -8,7 +8,10 @@ use transcript::{
     record::{Content, Part},
 };
 
-use crate::message::{Block, Message, ToolCall, ToolResult};
+use crate::{
+    image,
+    message::{Block, Message, ToolCall, ToolResult},
+};
 
 /// Said to the model where records are missing: it must not take what is before for the whole.
 const GAP: &str = "[Part of the record of this conversation is missing here. What stands before may \
@@ -21,11 +24,20 @@ const NO_RESULT: &str = "The call was interrupted; it is not known whether it to
 #[must_use]
 pub(crate) fn history(loaded: &Loaded) -> Vec<Message> {
     let mut messages = Vec::new();
+    let mut images = image::stored(loaded);
     for stored in &loaded.records {
         if stored.gap_before {
-            messages.push(Message::User(GAP.to_owned()));
+            messages.push(Message::User(GAP.into()));
         }
         read(stored, &mut messages);
+        if let (Some(of_record), Some(Message::User(prompt))) =
+            (images.remove(stored.uuid.as_str()), messages.last_mut())
+        {
+            prompt.images.extend(of_record.images);
+            if of_record.n_absent > 0 {
+                prompt.push_text(&image::absent(of_record.n_absent));
+            }
+        }
     }
     answer_open_calls(messages)
 }
@@ -105,7 +117,7 @@ fn push(content: Content, messages: &mut Vec<Message>) {
         }
     }
     if !text.is_empty() {
-        messages.push(Message::User(text));
+        messages.push(Message::User(text.into()));
     }
 }
 

@@ -11,6 +11,7 @@ pub mod event;
 pub mod feed;
 mod from_record;
 mod git;
+pub mod image;
 pub mod interrupt;
 pub mod mcp;
 pub mod message;

@@ -2,15 +2,71 @@
 
 use serde_json::value::RawValue;
 
+use crate::image::{self, Image};
+
 /// One entry of the model's history.
 #[derive(Debug, Clone)]
 pub enum Message {
     /// What the person said.
-    User(String),
+    User(Prompt),
     /// One model response.
     Assistant(Vec<Block>),
     /// Results of the calls of the response before it, in the order of the calls.
     ToolResults(Vec<ToolResult>),
+}
+
+/// What the person said: a text, and the pictures that it names.
+#[derive(Debug, Clone, Default)]
+pub struct Prompt {
+    /// The text. It names every picture where it stands, for whoever cannot see them.
+    pub text: String,
+    /// The pictures, in the order in which the text names them.
+    pub images: Vec<Image>,
+}
+
+impl Prompt {
+    /// Adds a text, on a line of its own.
+    pub fn push_text(&mut self, text: &str) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        self.text.push_str(text);
+    }
+
+    /// Adds a picture, and names it in the text; `name` is where it came from.
+    pub fn push_image(&mut self, image: Image, name: Option<&str>) {
+        let number = self.images.len() + 1;
+        let name = name.map_or_else(String::new, |name| format!(" ({name})"));
+        self.push_text(&format!(
+            "[image {number}{name}: {}, {} bytes]",
+            image.mime_type(),
+            image.bytes().len()
+        ));
+        self.images.push(image);
+    }
+
+    /// Takes the pictures out and says so.
+    pub(crate) fn forget_images(&mut self) {
+        let n_images = std::mem::take(&mut self.images).len();
+        if n_images > 0 {
+            self.push_text(&image::absent(n_images));
+        }
+    }
+}
+
+impl From<&str> for Prompt {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl From<String> for Prompt {
+    fn from(text: String) -> Self {
+        Self {
+            text,
+            images: Vec::new(),
+        }
+    }
 }
 
 /// A block of a model response.

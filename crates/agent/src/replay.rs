@@ -4,6 +4,7 @@ use transcript::reader::{Loaded, Type};
 
 use crate::{
     from_record::block,
+    image::{self, Image},
     message::{Block, ToolResult},
 };
 
@@ -23,6 +24,8 @@ pub struct Replayed {
 pub enum Said {
     /// By the person.
     Prompt(String),
+    /// A picture that the prompt before it names.
+    Image(Image),
     /// By the model.
     Block(Block),
     /// By a tool.
@@ -32,7 +35,8 @@ pub enum Said {
 /// The steps of the active chain, oldest first.
 #[must_use]
 pub fn replay(loaded: &Loaded) -> Vec<Replayed> {
-    let mut steps = Vec::new();
+    let mut steps: Vec<Replayed> = Vec::new();
+    let mut images = image::stored(loaded);
     for stored in &loaded.records {
         let speaks = matches!(stored.kind, Type::User | Type::Assistant | Type::ToolResult);
         if !speaks || stored.subtype.as_deref() == Some("realtime_message") {
@@ -66,6 +70,21 @@ pub fn replay(loaded: &Loaded) -> Vec<Replayed> {
                 said,
             }));
         }
+        let Some(of_record) = images.remove(stored.uuid.as_str()) else {
+            continue;
+        };
+        if let (1.., Some(Said::Prompt(text))) = (
+            of_record.n_absent,
+            steps.last_mut().map(|step| &mut step.said),
+        ) {
+            text.push('\n');
+            text.push_str(&image::absent(of_record.n_absent));
+        }
+        steps.extend(of_record.images.into_iter().map(|image| Replayed {
+            record_uuid: stored.uuid.clone(),
+            time: stored.timestamp.clone(),
+            said: Said::Image(image),
+        }));
     }
     steps
 }

@@ -1,16 +1,26 @@
 //! One conversation: its history, its totals, its record and its outputs.
 
 use std::{
-    path::PathBuf,
+    io,
+    path::{Path, PathBuf},
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
-use transcript::{reader::Loaded, record::Body, recorder::Start};
+use transcript::{
+    fault::class_of_creation,
+    media::{MediaDir, Medium},
+    reader::Loaded,
+    record::Body,
+    recorder::Start,
+};
 use wire::{
     limits::{PROMPT_ON_DISK_WAIT_MAX, SETTLE_WAIT_MAX},
-    recording::{RecordingReport, RecordingState},
+    recording::{FaultClass, RecordingReport, RecordingState},
+    words,
 };
 
 use crate::{
@@ -19,8 +29,10 @@ use crate::{
     controls::Controls,
     event::{Event, McpServer, SessionChange, SessionInfo, Stats, Subscriber, ToolStats},
     from_record, git,
-    message::{Message, ToolCall, Usage},
+    image::Image,
+    message::{Message, Prompt, ToolCall, Usage},
     model::ToolSpec,
+    to_record,
     tool::{Editor, Tool, Workspace},
 };
 
@@ -237,11 +249,18 @@ impl Session {
     /// disk, failed, or late (B7). Answers whether the turn may go on (B6).
     pub(crate) async fn record_prompt(
         &self,
-        body: Option<Body>,
+        prompt: Option<&Prompt>,
         cancel: &CancellationToken,
     ) -> bool {
         let Some(recorder) = self.parts.config.recorder() else {
             return !self.parts.config.recording_required();
+        };
+        let body = match prompt {
+            Some(prompt) => match self.keep_images(prompt, cancel).await {
+                Some((media, n_lost)) => Some(to_record::user(prompt, media, n_lost)),
+                None => return false,
+            },
+            None => None,
         };
         recorder.set_git_branch(git::branch(&self.parts.workspace.root));
         recorder.room().await;
@@ -255,6 +274,44 @@ impl Session {
             () = cancel.cancelled() => true,
         };
         saved || !self.parts.config.recording_required()
+    }
+
+    /// Keeps the pictures of a prompt beside the transcript, before the record that refers to them.
+    /// Answers those that are kept and how many are not, which the person is told; `None` where the
+    /// turn must not go on without them (B6).
+    async fn keep_images(
+        &self,
+        prompt: &Prompt,
+        cancel: &CancellationToken,
+    ) -> Option<(Vec<Medium>, usize)> {
+        if prompt.images.is_empty()
+            || matches!(
+                self.parts.config.recording_state(),
+                RecordingState::Degraded
+            )
+        {
+            return Some((Vec::new(), 0));
+        }
+        let kept = images_kept(self.parts.transcript.as_deref(), &prompt.images);
+        let kept = tokio::select! {
+            kept = tokio::time::timeout(PROMPT_ON_DISK_WAIT_MAX, kept) => {
+                kept.unwrap_or(Err(FaultClass::Stalled))
+            }
+            () = cancel.cancelled() => Ok(Vec::new()),
+        };
+        let (media, class) = match kept {
+            Ok(media) => (media, None),
+            Err(class) => (Vec::new(), Some(class)),
+        };
+        if let Some(class) = class {
+            if self.parts.config.recording_required() {
+                return None;
+            }
+            self.publish(Event::Warning(words::images_not_saved(class)))
+                .await;
+        }
+        let n_lost = prompt.images.len() - media.len();
+        Some((media, n_lost))
     }
 
     /// Waits at most two seconds until the record is settled, before a terminal result (R13, R14).
@@ -294,6 +351,26 @@ impl Session {
         tool.n_success += u64::from(success);
         tool.duration_ms += duration_ms;
     }
+}
+
+/// Keeps pictures, all of them or none, on a thread that may wait for the disk.
+async fn images_kept(
+    transcript: Option<&Path>,
+    images: &[Image],
+) -> Result<Vec<Medium>, FaultClass> {
+    let dir = MediaDir::of(transcript.ok_or(FaultClass::Other)?);
+    let images = images.to_vec();
+    let (answer, kept) = oneshot::channel();
+    thread::Builder::new()
+        .name("images".to_owned())
+        .spawn(move || {
+            let keep = |image: &Image| dir.keep(image.mime_type(), image.bytes());
+            let media: io::Result<Vec<_>> = images.iter().map(keep).collect();
+            // Dropped: whoever asked does not wait any more.
+            _ = answer.send(media.map_err(|error| class_of_creation(&error)));
+        })
+        .map_err(|error| class_of_creation(&error))?;
+    kept.await.unwrap_or(Err(FaultClass::Other))
 }
 
 fn record(parts: &SessionParts, start: Start) {

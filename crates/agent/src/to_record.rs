@@ -1,24 +1,35 @@
 //! Runtime types to disk types.
 
 use serde_json::{json, value::RawValue};
-use transcript::record::{
-    Body, Content, FunctionCall, FunctionResponse, Part, Response, ToolCallResult, UsageMetadata,
+use transcript::{
+    media::Medium,
+    record::{
+        Body, Content, FunctionCall, FunctionResponse, Part, Response, ToolCallResult,
+        UsageMetadata,
+    },
 };
 
 use crate::{
     event::ToolStatus,
-    message::{Block, ToolCall, Usage},
+    message::{Block, Prompt, ToolCall, Usage},
     tool::Display,
 };
 
-/// The record of a prompt.
-pub(crate) fn user(text: &str) -> Body {
+/// The record of a prompt, with those of its pictures that are kept; `n_lost` are not, which it says.
+pub(crate) fn user(prompt: &Prompt, media: Vec<Medium>, n_lost: usize) -> Body {
+    let mut text = prompt.text.clone();
+    if n_lost > 0 {
+        let n_images = prompt.images.len();
+        text.push_str(&format!(
+            "\n[{n_lost} of {n_images} images of this message could not be saved with it]"
+        ));
+    }
     Body::User {
         message: Content {
             role: "user".to_owned(),
             parts: vec![Part::text(text)],
         },
-        media: Vec::new(),
+        media,
     }
 }
 

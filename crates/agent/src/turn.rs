@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     approval::{Decision, Mode, Question, Verdict},
     event::{Event, Outcome, ToolStatus, TurnSummary},
-    message::{Block, Message, ToolCall, ToolResult, Usage},
+    image,
+    message::{Block, Message, Prompt, ToolCall, ToolResult, Usage},
     model::{Finish, ModelError, ModelErrorKind, ModelEvent, Provider, Request},
     session::{Session, Settle, Stop, Stopper},
     to_record,
@@ -54,11 +55,11 @@ impl Session {
     /// Runs one turn and tells every output how it ended. A cancelled turn keeps what it has.
     pub async fn run_turn(
         &mut self,
-        prompt: &str,
+        prompt: impl Into<Prompt>,
         settle: Settle,
         cancel: &CancellationToken,
     ) -> TurnSummary {
-        self.turn(Some(prompt), settle, cancel).await
+        self.turn(Some(prompt.into()), settle, cancel).await
     }
 
     /// Goes on with the turn that was left before it was done; nothing new is said to the model.
@@ -72,7 +73,7 @@ impl Session {
 
     async fn turn(
         &mut self,
-        prompt: Option<&str>,
+        prompt: Option<Prompt>,
         settle: Settle,
         cancel: &CancellationToken,
     ) -> TurnSummary {
@@ -81,19 +82,26 @@ impl Session {
         let mut progress = Progress::default();
         self.publish(Event::TurnStarted {
             info: self.info(),
-            prompt: prompt.map(Into::into),
+            prompt: prompt.as_ref().map(|prompt| prompt.text.as_str().into()),
         })
         .await;
-        let outcome = if self
-            .record_prompt(prompt.map(to_record::user), cancel)
-            .await
-        {
-            self.history
-                .extend(prompt.map(|prompt| Message::User(prompt.to_owned())));
+        let outcome = if self.record_prompt(prompt.as_ref(), cancel).await {
+            self.history.extend(prompt.map(Message::User));
+            image::keep_newest(&mut self.history);
             self.work(&mut progress, &stopper).await
         } else {
             Outcome::RecordingRequired
         };
+        if let Outcome::ModelFailed(error) = &outcome
+            && error.kind == ModelErrorKind::ImageRefused
+        {
+            // Every later turn would fail with it again.
+            for message in &mut self.history {
+                if let Message::User(prompt) = message {
+                    prompt.forget_images();
+                }
+            }
+        }
         self.end_turn(outcome, progress, began, settle).await
     }
 

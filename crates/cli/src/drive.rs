@@ -72,7 +72,11 @@ impl Drive {
         let summary = match &work {
             Work::Prompt(prompt) => match Slash::of(prompt) {
                 Some(Slash::Clear) => self.clear(prompt).await,
-                None => self.session.run_turn(prompt, self.settle, &token).await,
+                None => {
+                    self.session
+                        .run_turn(prompt.as_str(), self.settle, &token)
+                        .await
+                }
             },
             Work::Continue => self.session.continue_turn(self.settle, &token).await,
         };

@@ -11,6 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use wire::limits::{IMAGE_BYTES_MAX, MEDIA_BYTES_MAX};
@@ -64,7 +65,7 @@ impl MediaDir {
             return Ok(medium);
         }
         if bytes.len() > IMAGE_BYTES_MAX || self.n_bytes() + medium.bytes > MEDIA_BYTES_MAX {
-            return Err(ErrorKind::FileTooLarge.into());
+            return Err(Errno::FBIG.into());
         }
         DirBuilder::new()
             .recursive(true)

@@ -37,6 +37,26 @@ pub const SIDE_OUTPUT_SLOW_LINE: &str = "Warning: the second output is not read 
 /// The line about a second output whose reader went away.
 pub const SIDE_OUTPUT_GONE_LINE: &str = "Warning: the second output cannot be written any more and has been given up; the session goes on without it.";
 
+/// The line about pictures of a prompt that could not be kept beside the transcript.
+#[must_use]
+pub fn images_not_saved(class: FaultClass) -> String {
+    let mend = match class {
+        FaultClass::Other | FaultClass::Gone => "check disk space and permissions of the data root",
+        FaultClass::StorageFull
+        | FaultClass::Quota
+        | FaultClass::TooLarge
+        | FaultClass::ReadOnly
+        | FaultClass::Permission
+        | FaultClass::Io
+        | FaultClass::TooManyFiles
+        | FaultClass::Stalled => remedy(class),
+    };
+    format!(
+        "Warning: the images of this prompt are not saved with the session ({}), and will not be there when it is resumed: {mend}.",
+        class.as_str()
+    )
+}
+
 /// What a person can do about a class of fault; for the local `doctor` (B4).
 #[must_use]
 pub fn remedy(class: FaultClass) -> &'static str {

@@ -150,7 +150,7 @@ impl Initialized {
             })],
             agent_capabilities: json!({
                 "loadSession": true,
-                "promptCapabilities": {"image": false, "audio": false, "embeddedContext": true},
+                "promptCapabilities": {"image": true, "audio": false, "embeddedContext": true},
                 "sessionCapabilities": {"list": {}, "resume": {}},
                 "mcpCapabilities": {"http": false, "sse": false},
             }),

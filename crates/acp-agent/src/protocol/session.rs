@@ -2,11 +2,26 @@
 
 use std::path::PathBuf;
 
-use agent::approval::Mode;
+use agent::{
+    approval::Mode,
+    image::{Image, ImageError},
+    message,
+};
+use base64::{
+    Engine, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json, value::RawValue};
+use wire::limits::{IMAGE_BYTES_MAX, MODEL_IMAGES_BYTES_MAX, PROMPT_IMAGES_MAX};
 
 use super::or_default;
+
+/// Programs differ about the padding.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 /// Params of `session/new`, `load`, `resume`.
 #[derive(Debug, Deserialize)]
@@ -83,10 +98,31 @@ impl Prompt {
         asked("qwen.daemon.continueLastTurn") == Some(&Value::Bool(true))
     }
 
-    /// The prompt as text for the model. What is no text is named where it stands.
-    pub(crate) fn text(&self) -> String {
-        let parts: Vec<String> = self.prompt.iter().map(Content::text).collect();
-        parts.join("\n")
+    /// The prompt for the model. What is neither text nor a picture is named where it stands.
+    ///
+    /// # Errors
+    /// A picture cannot be taken; names the mend.
+    pub(crate) fn said(&self) -> Result<message::Prompt, String> {
+        let mut said = message::Prompt::default();
+        let mut n_bytes = 0;
+        for (at, content) in self.prompt.iter().enumerate() {
+            let picture = content
+                .picture()
+                .map_err(|why| format!("`prompt[{at}]`: {why}"))?;
+            let Some(picture) = picture else {
+                said.push_text(&content.text());
+                continue;
+            };
+            n_bytes += picture.bytes().len();
+            if said.images.len() == PROMPT_IMAGES_MAX || n_bytes > MODEL_IMAGES_BYTES_MAX {
+                return Err(format!(
+                    "a prompt takes {PROMPT_IMAGES_MAX} images of {} MiB together: send fewer, or smaller ones",
+                    MODEL_IMAGES_BYTES_MAX >> 20
+                ));
+            }
+            said.push_image(picture, content.name());
+        }
+        Ok(said)
     }
 }
 
@@ -101,6 +137,8 @@ pub(crate) enum Content {
     Image {
         mime_type: Option<String>,
         uri: Option<String>,
+        /// Base64.
+        data: Option<String>,
     },
     #[serde(rename_all = "camelCase")]
     Audio {
@@ -123,21 +161,68 @@ pub(crate) enum Content {
 pub(crate) struct Resource {
     uri: String,
     text: Option<String>,
+    /// Base64.
+    blob: Option<String>,
     mime_type: Option<String>,
 }
 
 impl Content {
+    /// The picture that it holds, if it is one.
+    fn picture(&self) -> Result<Option<Image>, String> {
+        let data = match self {
+            Self::Image { data, .. } => data,
+            Self::Resource { resource } => &resource.blob,
+            Self::Text { .. } | Self::Audio { .. } | Self::ResourceLink { .. } | Self::Unknown => {
+                return Ok(None);
+            }
+        };
+        let Some(data) = data.as_deref().filter(|data| !data.is_empty()) else {
+            return Ok(None);
+        };
+        let too_large = || {
+            format!(
+                "the image is larger than {} MiB; send a smaller one",
+                IMAGE_BYTES_MAX >> 20
+            )
+        };
+        if data.len() / 4 * 3 > IMAGE_BYTES_MAX + 3 {
+            return Err(too_large());
+        }
+        let bytes = BASE64
+            .decode(data)
+            .map_err(|error| format!("the data is no base64: {error}"))?;
+        match Image::new(bytes) {
+            Ok(image) => Ok(Some(image)),
+            Err(ImageError::Format) => Ok(None),
+            Err(ImageError::TooLarge) => Err(too_large()),
+        }
+    }
+
+    /// Where it comes from, if it says so.
+    fn name(&self) -> Option<&str> {
+        let uri = match self {
+            Self::Image { uri, .. } => uri.as_deref()?,
+            Self::Resource { resource } => &resource.uri,
+            Self::Text { .. } | Self::Audio { .. } | Self::ResourceLink { .. } | Self::Unknown => {
+                return None;
+            }
+        };
+        Some(path_of(uri).unwrap_or(uri))
+    }
+
     fn text(&self) -> String {
         let or_unknown = |kind: &Option<String>| kind.as_deref().unwrap_or("unknown").to_owned();
         match self {
             Self::Text { text } => text.clone(),
-            Self::Image { mime_type, uri } => match uri {
-                Some(uri) => format!("[image {uri}: the model is not shown images]"),
-                None => format!(
-                    "[image of type {}: the model is not shown images]",
+            Self::Image { mime_type, .. } => {
+                let name = self
+                    .name()
+                    .map_or_else(String::new, |name| format!(" {name}"));
+                format!(
+                    "[image{name} of type {}: not shown, for it is no PNG, JPEG, GIF or WebP]",
                     or_unknown(mime_type)
-                ),
-            },
+                )
+            }
             Self::Audio { mime_type } => format!(
                 "[audio of type {}: the model does not hear audio]",
                 or_unknown(mime_type)
@@ -324,11 +409,50 @@ mod tests {
             {"type": "hologram", "x": 1},
         ]}))
         .expect("it is one");
+        let said = prompt.said().expect("nothing is wrong with it");
         assert_eq!(
-            prompt.text(),
+            said.text,
             "look at\n@/w/a.rs\nContent of /w/b.txt:\n```\nb\n```\n\
-             [image of type image/png: the model is not shown images]\n\
+             [image of type image/png: not shown, for it is no PNG, JPEG, GIF or WebP]\n\
              [content of a kind that is not understood]"
         );
+    }
+
+    const PNG: &str = "iVBORw0KGgo";
+
+    fn said(content: serde_json::Value) -> Result<agent::message::Prompt, String> {
+        from_value::<Prompt>(json!({"sessionId": "s", "prompt": content}))
+            .expect("it is one")
+            .said()
+    }
+
+    #[test]
+    fn pictures_are_taken_by_what_they_are_and_named_in_their_place() {
+        let said = said(json!([
+            {"type": "image", "mimeType": "image/jpeg", "data": PNG},
+            {"type": "text", "text": "and"},
+            {"type": "resource", "resource": {"uri": "file:///w/b.png", "blob": format!("{PNG}=")}},
+        ]))
+        .expect("nothing is wrong with it");
+        assert_eq!(
+            said.text,
+            "[image 1: image/png, 8 bytes]\nand\n[image 2 (/w/b.png): image/png, 8 bytes]"
+        );
+        assert_eq!(said.images.len(), 2);
+    }
+
+    #[test]
+    fn a_picture_that_cannot_be_taken_is_refused_with_the_mend() {
+        let image = |data: &str| json!({"type": "image", "mimeType": "image/png", "data": data});
+        let why = said(json!([image("%%%")])).expect_err("it is none");
+        assert!(
+            why.starts_with("`prompt[0]`: the data is no base64"),
+            "{why}"
+        );
+        let why = said(json!([image(&"A".repeat(28 << 20))])).expect_err("it is too large");
+        assert!(why.contains("larger than 20 MiB"), "{why}");
+        let many = vec![image(PNG); 21];
+        let why = said(json!(many)).expect_err("they are too many");
+        assert!(why.contains("20 images"), "{why}");
     }
 }

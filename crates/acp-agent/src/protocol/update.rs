@@ -1,5 +1,6 @@
 //! `session/update`: what a client is told while a turn runs.
 
+use agent::image::Image;
 use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
 
@@ -33,12 +34,40 @@ pub(crate) enum Update<'a> {
     },
 }
 
-/// A piece of text.
+/// A piece of a message.
 #[derive(Debug, Serialize)]
 pub(crate) struct Chunk<'a> {
-    pub(crate) content: Text<'a>,
+    pub(crate) content: Shown<'a>,
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub(crate) meta: Option<Value>,
+}
+
+/// What a piece of a message shows.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Shown<'a> {
+    Text(Text<'a>),
+    Image(Picture),
+}
+
+/// A picture.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Picture {
+    r#type: &'static str,
+    mime_type: &'static str,
+    /// Base64.
+    data: String,
+}
+
+impl Picture {
+    pub(crate) fn new(image: &Image) -> Self {
+        Self {
+            r#type: "image",
+            mime_type: image.mime_type(),
+            data: image.base64(),
+        }
+    }
 }
 
 /// A block of text.
@@ -60,7 +89,7 @@ impl<'a> Text<'a> {
 impl<'a> Chunk<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
         Self {
-            content: Text::new(text),
+            content: Shown::Text(Text::new(text)),
             meta: None,
         }
     }

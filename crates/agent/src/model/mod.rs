@@ -45,6 +45,17 @@ pub struct Request {
     pub effort: Option<Effort>,
 }
 
+impl Request {
+    /// Whether the conversation holds images.
+    #[must_use]
+    pub fn has_images(&self) -> bool {
+        self.messages.iter().any(|message| match message {
+            Message::User(prompt) => !prompt.images.is_empty(),
+            Message::Assistant(_) | Message::ToolResults(_) => false,
+        })
+    }
+}
+
 /// How hard a model is asked to think.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
@@ -156,6 +167,8 @@ pub enum ModelErrorKind {
     RateLimited,
     /// The request is wrong (other 4xx).
     Rejected,
+    /// The model takes no images, or not these.
+    ImageRefused,
     /// The provider failed (5xx, or an error in the stream).
     Provider,
     /// No connection.

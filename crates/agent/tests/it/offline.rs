@@ -3,7 +3,8 @@
 use std::{path::Path, sync::Arc};
 
 use agent::{
-    message::{Block, Message, ToolCall, ToolResult, Usage},
+    image::Image,
+    message::{Block, Message, Prompt, ToolCall, ToolResult, Usage},
     model::{Completion, Finish, ModelEvent, Provider as _, Request, offline::Offline},
     tool::{self, Context, Workspace},
 };
@@ -54,7 +55,7 @@ async fn converse(root: &Path, prompts: &[&str], answerer: Answerer<'_>) -> Stri
     let mut messages = Vec::new();
     let mut answer = String::new();
     for prompt in prompts {
-        messages.push(Message::User((*prompt).to_owned()));
+        messages.push(Message::User((*prompt).into()));
         loop {
             let (pieces, call, _) = respond(&messages).await;
             answer = pieces.concat();
@@ -215,7 +216,7 @@ async fn what_is_not_understood_is_said_so() {
 #[tokio::test]
 async fn a_call_that_a_test_asks_for_is_made_as_it_stands() {
     let (pieces, call, completion) = respond(&[Message::User(
-        r#"TOOL:read_file {"file_path": "x",  "a": 1}"#.to_owned(),
+        r#"TOOL:read_file {"file_path": "x",  "a": 1}"#.into(),
     )])
     .await;
     let call = call.expect("a call");
@@ -233,7 +234,7 @@ async fn a_call_that_a_test_asks_for_is_made_as_it_stands() {
 #[tokio::test]
 async fn chunks_come_as_often_as_they_are_asked_for() {
     for prompt in ["SAY 3 chunks", "SAY 3 chunks every 1 ms"] {
-        let (pieces, call, _) = respond(&[Message::User(prompt.to_owned())]).await;
+        let (pieces, call, _) = respond(&[Message::User(prompt.into())]).await;
         assert_eq!(pieces, ["hello world "; 3]);
         assert!(call.is_none());
     }
@@ -243,7 +244,7 @@ async fn chunks_come_as_often_as_they_are_asked_for() {
 async fn chunks_with_a_pause_between_them_do_not_come_at_once() {
     let mut stream = Offline::default().stream(Request {
         system: "".into(),
-        messages: vec![Message::User("SAY 2 chunks every 600000".to_owned())],
+        messages: vec![Message::User("SAY 2 chunks every 600000".into())],
         tools: [].into(),
         effort: None,
     });
@@ -252,7 +253,7 @@ async fn chunks_with_a_pause_between_them_do_not_come_at_once() {
 
 #[tokio::test]
 async fn the_same_conversation_has_the_same_answer_and_tokens() {
-    let conversation = [Message::User("help".to_owned())];
+    let conversation = [Message::User("help".into())];
     let (pieces, _, completion) = respond(&conversation).await;
     let text = pieces.concat();
     assert!(pieces.len() > 3, "it is streamed in pieces");
@@ -272,7 +273,7 @@ async fn the_same_conversation_has_the_same_answer_and_tokens() {
 
 #[tokio::test]
 async fn every_call_of_a_conversation_has_an_id_of_its_own() {
-    let mut messages = vec![Message::User("list files, then list files".to_owned())];
+    let mut messages = vec![Message::User("list files, then list files".into())];
     let mut ids = Vec::new();
     for _ in 0..2 {
         let (_, call, _) = respond(&messages).await;
@@ -287,4 +288,16 @@ async fn every_call_of_a_conversation_has_an_id_of_its_own() {
         }]));
     }
     assert_ne!(ids[0], ids[1]);
+}
+
+#[tokio::test]
+async fn it_says_that_it_cannot_see_an_image() {
+    let mut prompt = Prompt::from("list files");
+    let png = &b"\x89PNG\r\n\x1a\nrest"[..];
+    prompt.push_image(Image::new(png).unwrap(), None);
+    let (pieces, call, _) = respond(&[Message::User(prompt)]).await;
+    let said = pieces.concat();
+    assert!(said.contains("cannot see images"), "{said}");
+    assert!(said.contains("1 (image/png, 12 bytes)"), "{said}");
+    assert!(call.is_none());
 }

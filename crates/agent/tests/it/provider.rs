@@ -47,7 +47,7 @@ fn provider(base_url: String) -> OpenAi {
 fn ask(provider: &OpenAi) -> ModelStream {
     provider.stream(Request {
         system: "".into(),
-        messages: vec![Message::User("hi".to_owned())],
+        messages: vec![Message::User("hi".into())],
         tools: [].into(),
         effort: None,
     })

@@ -19,7 +19,8 @@ use agent::{
     controls::Controls,
     event::{Event, Outcome, ToolStatus},
     feed::{Delivery, feed},
-    message::{Message, ToolCall, Usage},
+    image::Image,
+    message::{Message, Prompt, ToolCall, Usage},
     model::{
         Completion, Finish, ModelError, ModelErrorKind, ModelEvent, ModelStream, Provider, Request,
     },
@@ -42,6 +43,8 @@ enum Step {
     Hang(&'static str),
     /// This text, then an error.
     Break(&'static str),
+    /// An error about the pictures.
+    Refuse,
 }
 
 /// A model that says what it was told to, and remembers what it was asked.
@@ -80,6 +83,12 @@ impl Provider for Script {
             Step::Hang(text) => stream::iter([Ok(ModelEvent::Text(text.to_owned()))])
                 .chain(stream::pending())
                 .boxed(),
+            Step::Refuse => stream::iter([Err(ModelError {
+                kind: ModelErrorKind::ImageRefused,
+                status: Some(400),
+                message: "no images".to_owned(),
+            })])
+            .boxed(),
             Step::Break(text) => stream::iter([
                 Ok(ModelEvent::Text(text.to_owned())),
                 Err(ModelError {
@@ -172,7 +181,7 @@ impl World {
     async fn turn(
         &self,
         session: &mut Session,
-        prompt: &str,
+        prompt: impl Into<Prompt>,
         cancel: &CancellationToken,
     ) -> Vec<Event> {
         let (events, mut reader) = feed();
@@ -547,7 +556,7 @@ async fn a_resumed_session_tells_the_model_what_was_said() {
     let said: Vec<_> = asked[2]
         .iter()
         .map(|message| match message {
-            Message::User(text) => format!("user {text}"),
+            Message::User(prompt) => format!("user {}", prompt.text),
             Message::Assistant(blocks) => format!("assistant {}", blocks.len()),
             Message::ToolResults(results) => format!("results {}", results.len()),
         })
@@ -563,6 +572,135 @@ async fn a_resumed_session_tells_the_model_what_was_said() {
         ]
     );
     assert_eq!(reader::load(&world.path()).unwrap().records.len(), 6);
+}
+
+fn with_picture(text: &str) -> Prompt {
+    let mut prompt = Prompt::from(text);
+    let png = &b"\x89PNG\r\n\x1a\nrest"[..];
+    prompt.push_image(Image::new(png).unwrap(), None);
+    prompt
+}
+
+/// The prompts that the model was told in its last call, with how many pictures each has.
+fn prompts(world: &World) -> Vec<(String, usize)> {
+    let asked = world.script.asked.lock().unwrap();
+    let prompts = asked.last().unwrap().iter();
+    prompts
+        .filter_map(|message| match message {
+            Message::User(prompt) => Some((prompt.text.clone(), prompt.images.len())),
+            Message::Assistant(_) | Message::ToolResults(_) => None,
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_picture_is_kept_once_and_is_there_again_after_a_resume() {
+    let world = World::new([
+        Step::Say(vec![text("a cat")]),
+        Step::Say(vec![text("the same cat")]),
+        Step::Say(vec![text("it is gone")]),
+    ]);
+    let mut session = Session::begin(world.parts());
+    world
+        .turn(
+            &mut session,
+            with_picture("look"),
+            &CancellationToken::new(),
+        )
+        .await;
+    drop(session);
+    let recorded = std::fs::read_to_string(world.path()).unwrap();
+    assert!(recorded.contains("[image 1: image/png, 12 bytes]"));
+    assert!(!recorded.contains("could not be saved"));
+    let named = "look\n[image 1: image/png, 12 bytes]";
+    let resume = async |said: &str| {
+        let loaded = reader::load(&world.path()).unwrap();
+        let mut session = Session::resume(world.parts(), &loaded, None);
+        world
+            .turn(&mut session, said, &CancellationToken::new())
+            .await;
+        prompts(&world)
+    };
+    let told = resume("again").await;
+    assert_eq!(told, [(named.to_owned(), 1), ("again".to_owned(), 0)]);
+    let media = transcript::media::MediaDir::of(&world.path());
+    assert_eq!(std::fs::read_dir(media.path()).unwrap().count(), 1);
+    std::fs::remove_dir_all(media.path()).unwrap();
+    let told = resume("and now").await;
+    let absent = format!("{named}\n[1 image of this message is not shown any more]");
+    assert_eq!(told[0], (absent, 0));
+}
+
+/// R26, R27.
+#[tokio::test]
+async fn a_picture_that_cannot_be_kept_is_told_and_the_turn_goes_on() {
+    let world = World::new([Step::Say(vec![text("a cat")])]);
+    std::fs::write(world.home.path().join("s.media"), "in its place").unwrap();
+    let mut session = Session::begin(world.parts());
+    let events = world
+        .turn(
+            &mut session,
+            with_picture("look"),
+            &CancellationToken::new(),
+        )
+        .await;
+    assert_eq!(prompts(&world)[0].1, 1, "the model sees it");
+    let warned = events.iter().any(|event| {
+        matches!(event, Event::Warning(line) if line.contains("images of this prompt are not saved"))
+    });
+    assert!(warned, "{events:?}");
+    let recorded = std::fs::read_to_string(world.path()).unwrap();
+    assert!(recorded.contains("[1 of 1 images of this message could not be saved with it]"));
+    assert!(!recorded.contains("sha256"));
+}
+
+/// B6.
+#[tokio::test]
+async fn a_turn_that_requires_its_record_does_not_begin_without_its_picture() {
+    let world = World::new([]);
+    std::fs::write(world.home.path().join("s.media"), "in its place").unwrap();
+    let mut parts = world.parts();
+    parts.config = Config::new(RecordingSettings {
+        enabled: true,
+        required: true,
+        disk: Arc::new(OsDisk),
+        log: LocalLog::default(),
+        version: "test".to_owned(),
+        clock: Arc::new(jiff::Timestamp::now),
+    });
+    let mut session = Session::begin(parts);
+    let summary = session
+        .run_turn(
+            with_picture("look"),
+            Settle::Flush,
+            &CancellationToken::new(),
+        )
+        .await;
+    assert!(matches!(summary.outcome, Outcome::RecordingRequired));
+    assert!(!world.path().exists());
+}
+
+#[tokio::test]
+async fn a_picture_that_the_model_refuses_does_not_stand_in_the_way_of_later_turns() {
+    let world = World::new([Step::Refuse, Step::Say(vec![text("well")])]);
+    let mut session = Session::begin(world.parts());
+    let cancel = CancellationToken::new();
+    let summary = session
+        .run_turn(with_picture("look"), Settle::Flush, &cancel)
+        .await;
+    assert!(matches!(summary.outcome, Outcome::ModelFailed(_)));
+    assert_eq!(prompts(&world)[0].1, 1);
+    session
+        .run_turn("then in words", Settle::Flush, &cancel)
+        .await;
+    let told = prompts(&world);
+    assert_eq!(told[0].1, 0);
+    assert!(
+        told[0]
+            .0
+            .ends_with("[1 image of this message is not shown any more]")
+    );
+    assert_eq!(told[1].0, "then in words");
 }
 
 /// F03: a session that is resumed and left without a prompt stays byte-identical.

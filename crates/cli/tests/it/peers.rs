@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use testkit::{
     home::Home,
     peers::Qwen,
@@ -10,7 +10,10 @@ use testkit::{
     stub_model::StubModel,
 };
 
-use crate::world::{onrecord, result, shell, transcript, yolo};
+use crate::{
+    acp::child::Client,
+    world::{onrecord, result, shell, transcript, yolo},
+};
 
 const SESSION: &str = "7f9a1c52-3e0b-4d6a-8f21-5c4b3a291807";
 
@@ -151,4 +154,46 @@ fn we_take_up_a_session_of_qwen_code_and_it_goes_on_behind_us() {
         "{told}"
     );
     assert_sound(&home);
+}
+
+/// A picture is named in the text of its record, and what else the record says of it is in nobody's
+/// way.
+#[test]
+fn qwen_code_takes_up_a_session_with_a_picture() {
+    let Some(peer) = Qwen::find() else { return };
+    let home = Home::new();
+    let stub = StubModel::prompts(2);
+    let mut client = Client::of_stub(&home, &stub, &[]).initialized();
+    let session = client.session();
+    let params = json!({"sessionId": session, "prompt": [
+        {"type": "text", "text": "look"},
+        {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="},
+    ]});
+    client.rpc.result("session/prompt", &params);
+    client.end(&home);
+    let ours = fs::read(transcript(&home)).unwrap();
+    qwen(
+        &peer,
+        &home,
+        &stub,
+        &["--resume", &session, "-p", "qwen takes over"],
+    );
+    let told = told(&stub);
+    assert!(
+        told.contains("[image 1: image/png, 8 bytes]") && told.contains("qwen takes over"),
+        "{told}"
+    );
+    assert!(fs::read(transcript(&home)).unwrap().starts_with(&ours));
+    assert_sound(&home);
+
+    let mut client = Client::of_stub(&home, &stub, &[]).initialized();
+    client.load(&session);
+    client.turn(&session, "and back");
+    let requests = stub.requests();
+    let body = requests.last().unwrap().body.to_string();
+    assert!(
+        body.contains("data:image/png;base64,iVBORw0KGgo="),
+        "{body}"
+    );
+    client.end(&home);
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, value::RawValue};
 
 use super::{Turn, step::Step};
+use crate::image::Image;
 
 const INTRODUCTION: &str = "I am `offline`, the model that is built into onrecord. I need no network and no key, and I give the same answer to the same conversation every time. I understand plain requests only; for everything else configure a provider with OPENAI_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL).";
 
@@ -44,6 +45,17 @@ pub(super) fn of(turn: &Turn<'_>, steps: &[Step]) -> String {
         }
     }
     parts.join("\n\n")
+}
+
+/// The answer to a prompt with images.
+pub(super) fn unseen(images: &[Image]) -> String {
+    let what = |image: &Image| format!("{}, {} bytes", image.mime_type(), image.bytes().len());
+    let which: Vec<_> = images.iter().map(what).collect();
+    format!(
+        "I am the built-in `offline` model and cannot see images. This message came with {} ({}). Configure a provider with OPENAI_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL) whose model takes images, or send the words alone.",
+        images.len(),
+        which.join("; ")
+    )
 }
 
 /// JSON as it is put into a call.

@@ -16,6 +16,7 @@
 //! | `` run `COMMAND` `` | `run_shell_command` |
 //! | `… then …` | one step after the other, as long as they succeed |
 //! | `what did I say [before \| first]?` | answers from the conversation |
+//! | anything with an image | says that it sees none |
 //!
 //! Names and texts with blanks stand in quotes or back quotes. Two forms are for tests alone:
 //!
@@ -38,7 +39,10 @@ use serde_json::value::RawValue;
 
 use self::{step::Step, understand::Wish};
 use super::{Completion, Finish, ModelError, ModelEvent, ModelStream, Provider, Request};
-use crate::message::{Block, Message, ToolCall, ToolResult, Usage};
+use crate::{
+    image::Image,
+    message::{Block, Message, Prompt, ToolCall, ToolResult, Usage},
+};
 
 /// Bytes of one piece of a streamed answer.
 const PIECE_BYTES: usize = 48;
@@ -113,6 +117,7 @@ impl Reply {
 #[derive(Debug)]
 struct Turn<'a> {
     prompt: &'a str,
+    images: &'a [Image],
     /// Earlier prompts, oldest first.
     before: Vec<&'a str>,
     /// What the calls of this turn gave, in their order.
@@ -125,17 +130,19 @@ impl<'a> Turn<'a> {
     fn of(messages: &'a [Message]) -> Self {
         let mut turn = Self {
             prompt: "",
+            images: &[],
             before: Vec::new(),
             results: Vec::new(),
             n_calls: 0,
         };
         for message in messages {
             match message {
-                Message::User(text) => {
+                Message::User(Prompt { text, images }) => {
                     if turn.n_calls > 0 || !turn.prompt.is_empty() {
                         turn.before.push(turn.prompt);
                     }
                     turn.prompt = text;
+                    turn.images = images;
                     turn.results.clear();
                 }
                 Message::Assistant(blocks) => {
@@ -151,6 +158,9 @@ impl<'a> Turn<'a> {
 
 fn reply(messages: &[Message]) -> Reply {
     let turn = Turn::of(messages);
+    if !turn.images.is_empty() {
+        return Reply::says(&answer::unseen(turn.images));
+    }
     let steps = match understand::wish(turn.prompt) {
         Wish::Exactly { name, args } => {
             return if turn.results.is_empty() {
@@ -215,7 +225,7 @@ fn n_input(request: &Request) -> usize {
         Block::Call(call) => call.name.len() + call.args.get().len(),
     };
     let of_message = |message: &Message| match message {
-        Message::User(text) => text.len(),
+        Message::User(prompt) => prompt.text.len(),
         Message::Assistant(blocks) => blocks.iter().map(of_block).sum(),
         Message::ToolResults(results) => results.iter().map(|result| result.text.len()).sum(),
     };

@@ -17,13 +17,15 @@ pub(super) struct Failure {
 }
 
 /// What an error message may name.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Names {
     /// The endpoint, without credentials.
     pub(super) endpoint: String,
     pub(super) model: String,
     /// The key, to take it out of what the provider says.
     pub(super) key: Option<ApiKey>,
+    /// The request holds images.
+    pub(super) has_images: bool,
 }
 
 /// An error as the provider tells it.
@@ -76,6 +78,9 @@ impl Failure {
     pub(super) fn of_status(status: u16, body: &str, asked: Again, names: &Names) -> Self {
         let told = Told::read(body, names);
         let kind = told.kind().unwrap_or_else(|| kind_of_status(status));
+        if told.is_of_images(kind, names) || (names.has_images && status == 413) {
+            return Self::told(ModelErrorKind::ImageRefused, Some(status), &told, names);
+        }
         let mut failure = Self::told(kind, Some(status), &told, names);
         // 408 is the one refusal that says nothing about the request.
         if matches!(status, 408 | 429 | 500..) && !told.is_final() {
@@ -88,6 +93,9 @@ impl Failure {
     pub(super) fn in_answer(body: &str, names: &Names) -> Self {
         let told = Told::read(body, names);
         let kind = told.kind().unwrap_or(ModelErrorKind::Provider);
+        if told.is_of_images(kind, names) {
+            return Self::told(ModelErrorKind::ImageRefused, None, &told, names);
+        }
         let failure = Self::told(kind, None, &told, names);
         let passes = matches!(kind, ModelErrorKind::RateLimited | ModelErrorKind::Provider);
         if passes && !told.is_final() {
@@ -108,6 +116,7 @@ impl Failure {
             endpoint,
             model,
             key,
+            has_images: _,
         } = names;
         let message = match kind {
             ModelErrorKind::Auth if key.is_none() => {
@@ -128,6 +137,9 @@ impl Failure {
                 format!("the provider limits requests{said}; wait, or use another model")
             }
             ModelErrorKind::Rejected => format!("the provider refused the request{said}"),
+            ModelErrorKind::ImageRefused => format!(
+                "the model {model} does not take the image{said}; choose a model that takes images, or send a smaller one; the conversation goes on without it"
+            ),
             ModelErrorKind::Provider
             | ModelErrorKind::Unreachable
             | ModelErrorKind::Cut
@@ -214,6 +226,21 @@ impl Told {
         })
     }
 
+    /// Whether it speaks of the images of the request. Servers have no code in common for it.
+    fn is_of_images(&self, kind: ModelErrorKind, names: &Names) -> bool {
+        const WORDS: [&str; 6] = [
+            "image",
+            "vision",
+            "multimodal",
+            "multi-modal",
+            "modalit",
+            "mmproj",
+        ];
+        let may_be = !matches!(kind, ModelErrorKind::Auth | ModelErrorKind::RateLimited);
+        let message = self.message.to_ascii_lowercase();
+        names.has_images && may_be && WORDS.iter().any(|word| message.contains(word))
+    }
+
     /// Whether no waiting helps.
     fn is_final(&self) -> bool {
         self.code.as_deref() == Some("insufficient_quota")
@@ -270,7 +297,62 @@ mod tests {
             endpoint: "http://host:1/v1".to_owned(),
             model: "m".to_owned(),
             key: Some(ApiKey::new("sk-secret")),
+            has_images: false,
         }
+    }
+
+    /// As servers say it that are in use.
+    #[test]
+    fn a_refused_image_is_told_from_other_refusals() {
+        let with_images = Names {
+            has_images: true,
+            ..names()
+        };
+        let kind = |status, message: &str, names: &Names| {
+            let body = format!(r#"{{"error":{{"message":"{message}"}}}}"#);
+            let failure = Failure::of_status(status, &body, Again::AfterBackOff, names);
+            assert!(failure.again == Again::Never || status >= 429, "{message}");
+            failure.error.kind
+        };
+        for (status, message) in [
+            (400, "unknown variant `image_url`, expected `text`"),
+            (400, "m is not a multimodal model"),
+            (404, "No endpoints found that support image input"),
+            (
+                500,
+                "image input is not supported - hint: provide the mmproj",
+            ),
+            (400, "This model does not support Vision."),
+            (413, "Request Entity Too Large"),
+        ] {
+            assert_eq!(
+                kind(status, message, &with_images),
+                ModelErrorKind::ImageRefused,
+                "{message}"
+            );
+            assert_ne!(
+                kind(status, message, &names()),
+                ModelErrorKind::ImageRefused
+            );
+        }
+        for (status, message) in [
+            (400, "max_tokens is too large"),
+            (401, "no key for image models"),
+            (429, "too many image requests"),
+            (404, "bad path"),
+        ] {
+            assert_ne!(
+                kind(status, message, &with_images),
+                ModelErrorKind::ImageRefused,
+                "{message}"
+            );
+        }
+        let body = r#"{"error":{"message":"no image input"}}"#;
+        let failure = Failure::of_status(400, body, Again::Never, &with_images);
+        expect![
+            "the model m does not take the image (HTTP 400: no image input); choose a model that takes images, or send a smaller one; the conversation goes on without it"
+        ]
+        .assert_eq(&failure.error.to_string());
     }
 
     fn check(status: u16, body: &str, expected: Expect) {

@@ -116,6 +116,7 @@ impl OpenAi {
             endpoint: shown(&endpoint),
             model: model.clone(),
             key: api_key,
+            has_images: false,
         };
         Ok(Self {
             model,
@@ -180,12 +181,11 @@ impl OpenAi {
                 error.without_url()
             ))
         })?;
-        Ok(Call::new(
-            client,
-            post,
-            Arc::clone(&self.names),
-            self.retries,
-        ))
+        let mut names = Arc::clone(&self.names);
+        if request.has_images() {
+            Arc::make_mut(&mut names).has_images = true;
+        }
+        Ok(Call::new(client, post, names, self.retries))
     }
 }
 

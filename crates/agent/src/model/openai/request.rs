@@ -1,10 +1,12 @@
 //! From a request to the body that is sent.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    message::{Block, Message, ToolCall, ToolResult},
+    message::{Block, Message, Prompt, ToolCall, ToolResult},
     model::{Effort, Request, ToolSpec},
 };
 
@@ -18,8 +20,8 @@ pub(super) fn body(model: &str, request: &Request) -> serde_json::Result<Vec<u8>
     }
     for message in &request.messages {
         match message {
-            Message::User(content) => messages.push(Wire::User {
-                content: content.into(),
+            Message::User(prompt) => messages.push(Wire::User {
+                content: said(prompt),
             }),
             Message::Assistant(blocks) => messages.extend(assistant(blocks)),
             Message::ToolResults(results) => add_results(results, &mut messages),
@@ -62,7 +64,7 @@ enum Wire<'a> {
         content: &'a str,
     },
     User {
-        content: std::borrow::Cow<'a, str>,
+        content: Said<'a>,
     },
     Assistant {
         /// `null` where the response is calls alone.
@@ -74,6 +76,26 @@ enum Wire<'a> {
         tool_call_id: &'a str,
         content: &'a str,
     },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Said<'a> {
+    Text(Cow<'a, str>),
+    /// Only where there are images: not every server takes parts.
+    Parts(Vec<Part<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part<'a> {
+    Text { text: &'a str },
+    ImageUrl { image_url: ImageUrl },
+}
+
+#[derive(Serialize)]
+struct ImageUrl {
+    url: String,
 }
 
 #[derive(Serialize)]
@@ -117,6 +139,19 @@ fn tool(spec: &ToolSpec) -> Tool<'_> {
             parameters,
         },
     }
+}
+
+fn said(prompt: &Prompt) -> Said<'_> {
+    if prompt.images.is_empty() {
+        return Said::Text(Cow::Borrowed(&prompt.text));
+    }
+    let text = Part::Text { text: &prompt.text };
+    let images = prompt.images.iter().map(|image| Part::ImageUrl {
+        image_url: ImageUrl {
+            url: format!("data:{};base64,{}", image.mime_type(), image.base64()),
+        },
+    });
+    Said::Parts(std::iter::once(text).chain(images).collect())
 }
 
 /// Thoughts are not sent back: providers that made them refuse or ignore them. What is empty
@@ -193,7 +228,9 @@ fn add_results<'a>(results: &'a [ToolResult], messages: &mut Vec<Wire<'a>>) {
         orphans
             .into_iter()
             .map(|ToolResult { name, text, .. }| Wire::User {
-                content: format!("[Result of an earlier call of {name}]\n{text}").into(),
+                content: Said::Text(
+                    format!("[Result of an earlier call of {name}]\n{text}").into(),
+                ),
             }),
     );
 }
@@ -224,11 +261,32 @@ mod tests {
     }
 
     #[test]
+    fn an_image_is_sent_behind_the_text_that_names_it() {
+        let mut prompt = Prompt::from("what is this?");
+        let png = &b"\x89PNG\r\n\x1a\n"[..];
+        prompt.push_image(crate::image::Image::new(png).unwrap(), Some("a.png"));
+        let request = Request {
+            system: "".into(),
+            messages: vec![Message::User(prompt)],
+            tools: [].into(),
+            effort: None,
+        };
+        let body: Value = serde_json::from_slice(&body("m", &request).unwrap()).unwrap();
+        assert_eq!(
+            body["messages"][0]["content"],
+            json!([
+                {"type": "text", "text": "what is this?\n[image 1 (a.png): image/png, 8 bytes]"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}},
+            ])
+        );
+    }
+
+    #[test]
     fn a_conversation_is_sent_as_the_protocol_wants_it() {
         let request = Request {
             system: "be brief".into(),
             messages: vec![
-                Message::User("hi".to_owned()),
+                Message::User("hi".into()),
                 Message::Assistant(vec![
                     Block::Thought("hm".to_owned()),
                     call("a", "read_file", r#"{"p": 1}"#),

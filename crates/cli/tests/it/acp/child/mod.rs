@@ -3,6 +3,7 @@
 mod cancel;
 mod close;
 mod files;
+mod images;
 mod permission;
 mod prompt;
 mod record;

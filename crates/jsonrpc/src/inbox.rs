@@ -30,10 +30,7 @@ impl Entry {
     pub(crate) fn release(self) -> Option<Message> {
         match self {
             Self::Message(message) => return Some(message),
-            Self::Answer(asker, outcome) => {
-                // Dropped: whoever asked does not wait any more.
-                _ = asker.send(outcome);
-            }
+            Self::Answer(asker, outcome) => asker.send(outcome),
             Self::Unanswered(askers, reason) => fail(askers, reason),
         }
         None
@@ -144,6 +141,33 @@ impl Inbox {
             }
             self.arrival.notified().await;
         }
+    }
+
+    /// Moves messages that are ready, up to the first that is an answer. For the same task.
+    pub(crate) fn take_ready(&self, messages: &mut impl Extend<Message>, n_max: usize) {
+        let mut state = self.lock();
+        let n_ready = state
+            .entries
+            .iter()
+            .take(n_max)
+            .take_while(|(entry, _)| matches!(entry, Entry::Message(_)))
+            .count();
+        if n_ready == 0 {
+            return;
+        }
+        let mut n_bytes_taken = 0;
+        messages.extend(
+            state
+                .entries
+                .drain(..n_ready)
+                .filter_map(|(entry, n_bytes)| {
+                    n_bytes_taken += n_bytes;
+                    entry.release()
+                }),
+        );
+        state.n_bytes -= n_bytes_taken;
+        drop(state);
+        self.room.notify_one();
     }
 
     /// Nobody takes anything any more.

@@ -31,6 +31,13 @@ impl Incoming {
         }
         None
     }
+
+    /// Takes up to `n_max` further messages that are ready, without waiting, as far as no answer to a
+    /// request of ours stands before them: what was taken may be handled together, and an answer still
+    /// comes after all that was read before it.
+    pub fn take_ready(&mut self, messages: &mut impl Extend<Message>, n_max: usize) {
+        self.inbox.take_ready(messages, n_max);
+    }
 }
 
 impl Drop for Incoming {

@@ -19,7 +19,7 @@ use crate::{
     id::Id,
     outgoing::Place,
     sent::Sent,
-    shared::Shared,
+    shared::{Asker, Shared},
 };
 
 /// The other side, spoken to. Cheap to clone; all clones share one order.
@@ -62,6 +62,22 @@ impl Peer {
     /// before were taken from [`Incoming`](crate::Incoming).
     pub fn request(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Reply {
         self.shared.request(method, params)
+    }
+
+    /// Sends a request whose answer is handled in its place: after all messages that were read before it
+    /// were taken, and before any that was read later. `then` runs within
+    /// [`Incoming::next`](crate::Incoming::next), or wherever the connection ends, and must not wait.
+    ///
+    /// # Errors
+    /// The request was not sent; `then` is not called.
+    pub fn request_then(
+        &self,
+        method: &str,
+        params: &(impl Serialize + ?Sized),
+        then: impl FnOnce(Result<Box<RawValue>, RequestError>) + Send + 'static,
+    ) -> Result<(), RequestError> {
+        let asker = Asker::Then(Box::new(then));
+        self.shared.ask(method, params, asker).map(drop)
     }
 
     /// Fires the token of the requests with this id that are not answered; whether there were any.

@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -26,7 +27,34 @@ use crate::{
 };
 
 /// Where the answer to a request of ours goes.
-pub(crate) type Asker = oneshot::Sender<Outcome>;
+pub(crate) enum Asker {
+    /// Someone waits for it.
+    Waiting(oneshot::Sender<Outcome>),
+    /// It is handled where it is released.
+    Then(Box<dyn FnOnce(Outcome) + Send>),
+}
+
+impl Asker {
+    /// Never to be called with a lock held: what is to be done then may ask again.
+    pub(crate) fn send(self, outcome: Outcome) {
+        match self {
+            Self::Waiting(waiting) => {
+                // Dropped: whoever asked does not wait any more.
+                _ = waiting.send(outcome);
+            }
+            Self::Then(then) => then(outcome),
+        }
+    }
+}
+
+impl fmt::Debug for Asker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Waiting(_) => "Waiting",
+            Self::Then(_) => "Then",
+        })
+    }
+}
 
 /// Names a request of the other side here, where ids may come twice.
 pub(crate) type RequestKey = u64;
@@ -176,27 +204,38 @@ impl Shared {
         method: &str,
         params: &(impl Serialize + ?Sized),
     ) -> Reply {
+        let (asker, answer) = oneshot::channel();
+        match self.ask(method, params, Asker::Waiting(asker)) {
+            Ok((id, place)) => Reply::waiting(self, id, place, answer),
+            Err(error) => Reply::failed(error),
+        }
+    }
+
+    /// Sends a request whose answer goes to `asker`; where it is not sent, `asker` hears nothing.
+    pub(crate) fn ask(
+        &self,
+        method: &str,
+        params: &(impl Serialize + ?Sized),
+        asker: Asker,
+    ) -> Result<(u64, Place), RequestError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let bytes = match encode::request(id, method, params, self.bounds.line_bytes_max) {
-            Ok(bytes) => bytes,
-            Err(error) => return Reply::failed(self.refusal(error)),
-        };
+        let bytes = encode::request(id, method, params, self.bounds.line_bytes_max)
+            .map_err(|error| self.refusal(error))?;
         let mut state = self.lock();
         if state.is_input_over || state.is_output_over {
             drop(state);
-            return Reply::failed(RequestError::Closed(self.reason()));
+            return Err(RequestError::Closed(self.reason()));
         }
         let requests_max = self.bounds.requests_max;
         if state.pending.len() >= requests_max {
-            return Reply::failed(RequestError::TooMany { requests_max });
+            return Err(RequestError::TooMany { requests_max });
         }
-        let (asker, answer) = oneshot::channel();
         state.pending.insert(id, asker);
         // Whoever waits for the answer has no need to be told of the room.
         let (place, _told) = state.outgoing.push(Kind::Request(id), bytes);
         drop(state);
         self.work.notify_one();
-        Reply::waiting(self, id, place, answer)
+        Ok((id, place))
     }
 
     fn refusal(&self, error: SendError) -> RequestError {
@@ -354,7 +393,6 @@ impl Shared {
 /// Tells those who asked that there will be no answer.
 pub(crate) fn fail(askers: Vec<Asker>, reason: Closed) {
     for asker in askers {
-        // Dropped: whoever asked does not wait any more.
-        _ = asker.send(Err(RequestError::Closed(reason)));
+        asker.send(Err(RequestError::Closed(reason)));
     }
 }

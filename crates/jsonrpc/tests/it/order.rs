@@ -231,3 +231,57 @@ async fn send(peer: &Peer, sender: usize, n: usize) {
         _ => peer.notify_now("c", &params).unwrap(),
     }
 }
+
+/// What is taken together ends before an answer, and an answer is handled in its place.
+#[tokio::test]
+async fn an_answer_is_handled_between_what_was_read_before_and_after_it() {
+    let Rig {
+        peer,
+        mut incoming,
+        mut far,
+        connection: _connection,
+        ..
+    } = rig();
+    let (tell, mut told) = tokio::sync::mpsc::channel(1);
+    peer.request_then("a", &(), move |outcome| {
+        tell.try_send(outcome.unwrap().get().to_owned()).unwrap();
+    })
+    .unwrap();
+    far.tell("one").await;
+    far.tell("two").await;
+    far.tell("three").await;
+    far.answer(0, json!("x")).await;
+    far.tell("four").await;
+    assert_eq!(method(&mut incoming).await.unwrap(), "one");
+    settle().await;
+    let mut ready = Vec::new();
+    incoming.take_ready(&mut ready, 1);
+    assert_eq!(ready.len(), 1);
+    incoming.take_ready(&mut ready, 9);
+    assert_eq!(ready.len(), 2);
+    incoming.take_ready(&mut ready, 9);
+    assert_eq!(ready.len(), 2);
+    assert!(told.try_recv().is_err());
+    assert_eq!(method(&mut incoming).await.unwrap(), "four");
+    assert_eq!(told.try_recv().unwrap(), "\"x\"");
+}
+
+/// Whoever waits for an answer in its place hears of the end as well, and of nothing that was not sent.
+#[tokio::test]
+async fn a_request_that_is_handled_in_its_place_ends_with_the_connection() {
+    let Rig {
+        peer,
+        incoming: _incoming,
+        connection,
+        ..
+    } = rig();
+    let (tell, mut told) = tokio::sync::mpsc::channel(1);
+    peer.request_then("a", &(), move |outcome| {
+        tell.try_send(outcome.unwrap_err().to_string()).unwrap();
+    })
+    .unwrap();
+    drop(connection);
+    assert!(told.recv().await.unwrap().contains("closed on this side"));
+    let late = peer.request_then("b", &(), |_| panic!("it was not sent"));
+    assert!(late.is_err());
+}

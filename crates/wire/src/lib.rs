@@ -10,6 +10,7 @@ pub mod recording;
 #[cfg(feature = "schema")]
 pub mod schema;
 pub mod sse;
+pub mod state;
 pub mod stream;
 pub mod stream_json;
 pub mod words;

@@ -337,3 +337,88 @@ pub const BUS_REPLAY_BYTES_MAX: usize = 8 << 20;
 
 /// Streams of one session at a time, as in Qwen Code.
 pub const BUS_SUBSCRIBERS_MAX: usize = 64;
+
+/// Bad lines of a daemon's child in a row after which it is ended: a program that says nothing else will
+/// not come back, and one that prints now and then is borne.
+pub const CHILD_BAD_LINES_MAX: u64 = 100;
+
+/// Bytes of one line of a child's standard error; the rest of a longer one is dropped.
+pub const CHILD_STDERR_LINE_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of the end of a child's standard error that are kept, to be logged where it ends badly.
+pub const CHILD_STDERR_TAIL_BYTES_MAX: usize = 16 << 10;
+
+/// How long a child may take to end after SIGTERM before its whole group is killed.
+pub const CHILD_END_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// How long an ended child's output, or the end of a child whose output ended, is waited for.
+pub const CHILD_LINGER_WAIT_MAX: Duration = Duration::from_millis(500);
+
+/// How often a child that takes part is asked whether it still answers.
+pub const CHILD_PING_INTERVAL: Duration = Duration::from_secs(15);
+
+/// How long a child may take to answer that.
+pub const CHILD_PING_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Unanswered pings in a row after which a child is killed.
+pub const CHILD_PINGS_LOST_MAX: u32 = 2;
+
+/// How often a child is asked to say what is at work.
+pub const CHILD_WORK_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Intervals without a word about what is at work after which it is unknown.
+pub const CHILD_WORK_STALE_INTERVALS: u32 = 3;
+
+/// Messages of a child that are handled in one go before streams get their turn.
+pub const CHILD_RUN_MESSAGES_MAX: usize = 256;
+
+/// How long a child may take for a request of the daemon that says nothing else.
+pub const CHILD_ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// How long a child may take to close a session before the session is given up here.
+pub const CHILD_CLOSE_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Sessions that are not open yet and of which something is kept until they are (R17).
+pub const EARLY_SESSIONS_MAX: usize = 64;
+
+/// What is kept of one of them (R17).
+pub const EARLY_FRAMES_MAX: usize = 32;
+
+/// How long it is kept (R17).
+pub const EARLY_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// How long nothing is kept for a session that was closed: what still comes belongs to its past.
+pub const TOMBSTONE_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Closed sessions that are remembered for it; the oldest make room.
+pub const TOMBSTONES_MAX: usize = 1_024;
+
+/// Permission requests of one session that are open at a time; further ones are answered as cancelled.
+pub const PERMISSIONS_OPEN_MAX: usize = 64;
+
+/// Decided permission requests of one session that are remembered, so that a late vote is told so.
+pub const PERMISSIONS_DECIDED_MAX: usize = 512;
+
+/// Prompts of one session, running and waiting, unless the daemon is told otherwise.
+pub const PROMPTS_PENDING_DEFAULT: usize = 5;
+
+/// Settled turns of one session that can be asked for.
+pub const TURNS_REMEMBERED_MAX: usize = 64;
+
+/// Bytes of the answer that a settled turn tells.
+pub const TURN_RESULT_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of finished turns that `load` of a live session answers; whole turns make room.
+pub const HISTORY_TURNS_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of what came since the last turn ended that `load` of a live session answers.
+pub const HISTORY_JOURNAL_BYTES_MAX: usize = 8 << 20;
+
+/// Entries of it.
+pub const HISTORY_JOURNAL_ENTRIES_MAX: usize = 10_000;
+
+/// How long the streams of a daemon that stops wait for the last words of its child.
+pub const SHUTDOWN_STREAMS_WAIT_MAX: Duration = Duration::from_secs(3);
+
+/// How often idle sessions are looked for.
+pub const REAPER_INTERVAL: Duration = Duration::from_secs(60);

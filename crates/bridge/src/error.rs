@@ -1,10 +1,10 @@
 //! Why a request was not served.
 
-use jsonrpc::RpcError;
+use jsonrpc::{RequestError, RpcError};
 use wire::recording::FaultClass;
 
 /// Why a request was not served. None of it holds a path (R28).
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// No live, and for `load` no stored, session has this id.
     #[error("no session with the id {0:?}")]
@@ -105,4 +105,20 @@ pub enum Error {
     /// The daemon is stopping.
     #[error("the daemon is stopping")]
     Draining,
+}
+
+impl From<RequestError> for Error {
+    /// What is wrong with the request itself is the agent's answer to nobody, so that it says as much.
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Remote(error) => Self::Agent(error),
+            RequestError::Closed(_) => Self::AgentGone,
+            RequestError::TimedOut => Self::AgentTimeout,
+            RequestError::TooLarge { .. }
+            | RequestError::AnswerTooLarge { .. }
+            | RequestError::Malformed
+            | RequestError::TooMany { .. }
+            | RequestError::Encode(_) => Self::Agent(RpcError::internal(&error.to_string())),
+        }
+    }
 }

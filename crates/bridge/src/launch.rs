@@ -1,8 +1,23 @@
 //! How a child is started.
 
-use std::{ffi::OsString, fmt, future::Future, io, path::PathBuf, pin::Pin};
+use std::{
+    ffi::OsString,
+    fmt,
+    future::Future,
+    io,
+    os::unix::process::CommandExt,
+    path::PathBuf,
+    pin::Pin,
+    process::{self, Stdio},
+    sync::Arc,
+};
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    process::{ChildStderr, ChildStdin, ChildStdout},
+};
+
+use crate::{process::Process, stderr::drain};
 
 /// Starts children; the product starts processes, tests also start fakes over pipes in memory.
 pub trait Launch: Send + Sync + fmt::Debug + 'static {
@@ -58,5 +73,38 @@ pub struct Command {
 impl fmt::Debug for Child {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Child").finish_non_exhaustive()
+    }
+}
+
+impl Launch for Command {
+    fn launch(&self) -> io::Result<Child> {
+        let mut command = process::Command::new(&self.program);
+        command
+            .args(&self.args)
+            .current_dir(&self.cwd)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        for (name, value) in &self.env {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let mut child = command.spawn()?;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        // From here on the process ends with its handle, whatever fails.
+        let mut process = Process::watch(child)?;
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        let stderr = ChildStderr::from_std(stderr)?;
+        process.drain = Some(tokio::spawn(drain(stderr, Arc::clone(&process.tail))));
+        Ok(Child {
+            output: Box::new(ChildStdout::from_std(stdout)?),
+            input: Box::new(ChildStdin::from_std(stdin)?),
+            handle: Box::new(process),
+        })
     }
 }

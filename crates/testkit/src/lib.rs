@@ -5,6 +5,7 @@
 //! [`need::found`], never passed over.
 
 pub mod driven;
+pub mod fake_child;
 pub mod fault_disk;
 pub mod faults;
 pub mod home;

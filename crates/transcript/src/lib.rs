@@ -3,6 +3,7 @@
 //! It knows no turn, no model and no user interface. After its first failed write a recorder stops
 //! for good, and what is on disk stays a valid prefix.
 
+mod archive;
 mod damage;
 mod fork;
 mod index;

@@ -126,6 +126,12 @@ pub fn list(project: &ProjectDir, cwd: Option<&str>, limit: Option<usize>) -> Li
     page(candidates(&project.chats_dir()), cwd, limit)
 }
 
+/// The archived sessions of a project, as [`list`].
+#[must_use]
+pub fn list_archived(project: &ProjectDir, cwd: Option<&str>, limit: Option<usize>) -> Listing {
+    page(candidates(&project.archive_dir()), cwd, limit)
+}
+
 /// The sessions of every project, newest first, at most `limit` of them.
 #[must_use]
 pub fn list_all(root: &DataRoot, limit: Option<usize>) -> Listing {

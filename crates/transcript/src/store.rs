@@ -11,8 +11,9 @@ use std::{
 use serde::Serialize;
 
 pub use crate::{
+    archive::{MoveError, Moved, archive, unarchive, whereabouts},
     fork::{Fork, ForkError, Forked, fork},
-    listing::{Listing, Row, SkipReason, Skipped, list, list_all, projects},
+    listing::{Listing, Row, SkipReason, Skipped, list, list_all, list_archived, projects},
 };
 use crate::{
     layout::{DataRoot, ProjectDir},

@@ -44,6 +44,7 @@ use wire::{
 use crate::{closing::How, entry::Entry, sessions::Action, workspace::Workspace};
 
 pub use error::Error;
+pub use jsonrpc::RpcError;
 pub use launch::{Child, Command, Ended, Handle, Launch};
 
 /// How a bridge is run.

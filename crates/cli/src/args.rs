@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Sessions(SessionsCommand),
     /// Be the agent of an editor or a daemon: speak ACP on standard input and output.
     Acp(Box<RunArgs>),
+    /// Host sessions for many clients over HTTP.
+    Serve(Box<ServeArgs>),
     /// Say whether sessions can be recorded here, and what to do where not.
     Doctor {
         /// As JSON.
@@ -227,6 +229,111 @@ pub(crate) struct RunArgs {
     /// Further folders that tools may touch, separated by commas.
     #[arg(long, value_name = "DIRS", value_delimiter = ',')]
     pub(crate) include_directories: Vec<PathBuf>,
+}
+
+/// Flags of `onrecord serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Where it listens; beyond this machine only with a token.
+    #[arg(long, default_value = "127.0.0.1", value_name = "HOST")]
+    pub(crate) hostname: String,
+
+    /// The port; 0 for any that is free.
+    #[arg(long, default_value_t = 4170, value_name = "PORT")]
+    pub(crate) port: u16,
+
+    /// The folder of the sessions; the current one where it is not given.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+
+    /// What clients must send as bearer token; better in ONRECORD_TOKEN, where other users do not see
+    /// it.
+    #[arg(
+        long,
+        env = "ONRECORD_TOKEN",
+        hide_env_values = true,
+        value_name = "TOKEN"
+    )]
+    pub(crate) token: Option<String>,
+
+    /// `/health` needs the token, too.
+    #[arg(long)]
+    pub(crate) require_auth: bool,
+
+    /// Pages of this origin may ask; more than one by repeating it, `*` for every one.
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) allow_origin: Vec<String>,
+
+    /// Limit the requests of each client: 10 prompts, 30 changes and 120 reads a minute.
+    #[arg(long)]
+    pub(crate) rate_limit: bool,
+
+    /// Live sessions at the most; 0 for no limit.
+    #[arg(long, default_value_t = 32, value_name = "N")]
+    pub(crate) max_sessions: usize,
+
+    /// Who may decide about tool calls.
+    #[arg(long, value_enum, default_value_t = PermissionPolicy::FirstResponder, value_name = "POLICY")]
+    pub(crate) permission_policy: PermissionPolicy,
+
+    /// How long a question about a tool call stays open; 0 for ever.
+    #[arg(long, default_value_t = 0, value_name = "MS")]
+    pub(crate) permission_response_timeout_ms: u64,
+
+    /// How long a prompt may take; 0 for ever.
+    #[arg(long, default_value_t = 0, value_name = "MS")]
+    pub(crate) prompt_deadline_ms: u64,
+
+    /// Prompts of a session that run and wait, at the most.
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) max_pending_prompts_per_session: u16,
+
+    /// How long a stream may be silent towards its client; 0 for ever.
+    #[arg(long, default_value_t = 0, value_name = "MS")]
+    pub(crate) writer_idle_timeout_ms: u64,
+
+    /// Events of a session that can be replayed.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) event_ring_size: Option<u32>,
+
+    /// Another ACP agent in place of our own, as a command for the shell.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) agent_command: Option<String>,
+
+    /// A folder of static files to serve at `/`.
+    #[arg(long, env = "ONRECORD_WEB_DIR", value_name = "DIR")]
+    pub(crate) web_dir: Option<PathBuf>,
+
+    /// Serve no page.
+    #[arg(long, conflicts_with = "web_dir")]
+    pub(crate) no_web: bool,
+
+    /// Serve `/metrics` in Prometheus' format.
+    #[arg(long)]
+    pub(crate) metrics: bool,
+
+    /// The model, or `offline` for the built-in one.
+    #[arg(short, long, value_name = "NAME", conflicts_with = "agent_command")]
+    pub(crate) model: Option<String>,
+
+    /// Refuse to work without a record.
+    #[arg(long, conflicts_with = "agent_command")]
+    pub(crate) require_recording: bool,
+
+    /// Further arguments for our own agent, as `onrecord acp` takes them.
+    #[arg(last = true, value_name = "ARGS", conflicts_with = "agent_command")]
+    pub(crate) agent_args: Vec<std::ffi::OsString>,
+}
+
+/// Values of `--permission-policy`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PermissionPolicy {
+    /// Whoever answers first.
+    FirstResponder,
+    /// The client whose prompt it belongs to.
+    Designated,
+    /// Clients on this machine.
+    LocalOnly,
 }
 
 /// Values of `--input-format`.

@@ -19,6 +19,7 @@ mod prompts;
 mod questions;
 mod resolve;
 mod run;
+mod serve;
 mod side;
 mod signals;
 mod slash;

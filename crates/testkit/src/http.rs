@@ -105,7 +105,7 @@ impl Events {
                 Ok(event) => self.seen.push(event),
                 Err(mpsc::RecvTimeoutError::Disconnected) => return self.seen,
                 Err(mpsc::RecvTimeoutError::Timeout) => {
-                    panic!("the stream did not end; seen: {:#?}", self.seen)
+                    panic!("the stream did not end; seen: {}", last_of(&self.seen))
                 }
             }
         }
@@ -120,7 +120,7 @@ impl Events {
         loop {
             let wait = deadline.saturating_duration_since(Instant::now());
             let Ok(event) = self.events.recv_timeout(wait) else {
-                panic!("{what} did not come; seen: {:#?}", self.seen)
+                panic!("{what} did not come; seen: {}", last_of(&self.seen))
             };
             self.seen.push(event.clone());
             if is(&event) {
@@ -128,6 +128,13 @@ impl Events {
             }
         }
     }
+}
+
+/// The last events, each cut, for a person who looks for what went wrong.
+fn last_of(seen: &[Value]) -> String {
+    let last = &seen[seen.len().saturating_sub(20)..];
+    let cut = |event: &Value| event.to_string().chars().take(300).collect::<String>();
+    last.iter().map(|event| cut(event) + "\n").collect()
 }
 
 fn begin(

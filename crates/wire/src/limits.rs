@@ -422,3 +422,75 @@ pub const SHUTDOWN_STREAMS_WAIT_MAX: Duration = Duration::from_secs(3);
 
 /// How often idle sessions are looked for.
 pub const REAPER_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Bytes of a request's body.
+pub const DAEMON_BODY_BYTES_MAX: usize = 10 << 20;
+
+/// Connections at a time; further ones wait to be accepted.
+pub const DAEMON_CONNECTIONS_MAX: usize = 4_096;
+
+/// How long a client may take to send the head of a request.
+pub const DAEMON_HEADER_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// How long a client may take nothing of what waits for it before its connection is given up.
+pub const DAEMON_WRITE_STALL_MAX: Duration = Duration::from_secs(30);
+
+/// Silence on an event stream after which a comment says that it lives.
+pub const DAEMON_STREAM_HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// The wait after a connection that could not be accepted.
+pub const DAEMON_ACCEPT_NAP: Duration = Duration::from_millis(100);
+
+/// How long the last answers may take to be read when the daemon stops.
+pub const DAEMON_END_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// The window of the rate limit.
+pub const DAEMON_RATE_WINDOW: Duration = Duration::from_secs(60);
+
+/// Prompts of one address in a window.
+pub const DAEMON_RATE_PROMPTS_MAX: u32 = 10;
+
+/// Other changes of one address in a window.
+pub const DAEMON_RATE_MUTATIONS_MAX: u32 = 30;
+
+/// Reads of one address in a window.
+pub const DAEMON_RATE_READS_MAX: u32 = 120;
+
+/// Addresses and kinds of requests whose rates are remembered.
+pub const DAEMON_RATE_CLIENTS_MAX: usize = 4_096;
+
+/// Characters of a session's name; the rest is cut.
+pub const DAEMON_NAME_CHARS_MAX: usize = 256;
+
+/// Rows of a list of sessions, where nobody says how many.
+pub const DAEMON_LIST_ROWS_DEFAULT: usize = 20;
+
+/// Rows of a list of sessions.
+pub const DAEMON_LIST_ROWS_MAX: usize = 100;
+
+/// Rows of a list of sessions in the organized view.
+pub const DAEMON_LIST_ROWS_ORGANIZED_MAX: usize = 1_000;
+
+/// Sessions of one request that archives or deletes.
+pub const DAEMON_BATCH_SESSIONS_MAX: usize = 100;
+
+/// Records of a page of history.
+pub const DAEMON_HISTORY_PAGE_MAX: u64 = 500;
+
+/// How long a question to the agent may take to be answered.
+pub const DAEMON_ASK_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// The same where it reads a whole transcript.
+pub const DAEMON_ASK_TRANSCRIPT_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Bytes of a file of the page; larger ones are not served.
+pub const DAEMON_PAGE_FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// How long an agent may take to start and to answer `initialize`.
+pub const AGENT_INITIALIZE_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// How long a stored session may take to be brought back.
+pub const AGENT_RESTORE_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// How long a session without streams and turns stays live.
+pub const SESSION_IDLE_MAX: Duration = Duration::from_secs(30 * 60);

@@ -11,7 +11,7 @@ use crate::{
     acp,
     args::{Cli, Command},
     exit::Exit,
-    run, stdio,
+    run, serve, stdio,
 };
 
 /// Parses what was typed; help and version are printed here, and mistakes named in one line.
@@ -40,6 +40,7 @@ pub(crate) fn dispatch(cli: Cli) -> Exit {
         None if cli.run.acp => acp::run(cli.run),
         None => run::run(cli.run),
         Some(Command::Acp(args)) => acp::run(*args),
+        Some(Command::Serve(args)) => serve::run(*args),
         Some(Command::Sessions(command)) => sessions::run(command),
         Some(Command::Doctor { json }) => doctor::run(json),
     }

@@ -1,8 +1,11 @@
 //! Daemons over HTTP: the real `qwen serve` with our agent, and ours with our agent and with the real one.
 
+mod degraded;
+mod page;
 mod stories;
+mod storm;
 
-use std::fs;
+use std::{fs, process::Command};
 
 use serde_json::json;
 use testkit::{home::Home, peers::Qwen, served::Served, stub_model::StubModel};
@@ -14,14 +17,34 @@ use crate::world::ONRECORD;
 enum Hosted {
     /// The real `qwen serve`, and `onrecord acp`.
     OursByReal,
+    /// `onrecord serve`, and its own agent.
+    Ours,
+    /// `onrecord serve`, and the real agent.
+    RealByOurs,
+}
+
+/// Our daemon in a home, against a model.
+fn ours(home: &Home, stub: &StubModel) -> Command {
+    let mut command = home.command(ONRECORD);
+    command
+        .args(["serve", "--port", "0", "--workspace"])
+        .arg(home.workspace())
+        .env("OPENAI_API_KEY", "unused")
+        .env("OPENAI_MODEL", "stub")
+        .env("OPENAI_BASE_URL", stub.base_url());
+    command
 }
 
 impl Hosted {
+    /// The real one forgets what a cancelled answer had said.
+    fn agent_is_ours(self) -> bool {
+        matches!(self, Self::OursByReal | Self::Ours)
+    }
+
     /// Starts it; `None`, said clearly, where a peer is missing.
     fn start(self, home: &Home, stub: &StubModel) -> Option<Served> {
         let mut command = match self {
             Self::OursByReal => {
-                let mut command = Qwen::find()?.command(home, &stub.base_url());
                 let shim = home.path().join("shim.mjs");
                 let program = json!(ONRECORD);
                 let lines = format!(
@@ -30,15 +53,27 @@ impl Hosted {
                      process.execve(program, args, process.env);\n"
                 );
                 fs::write(&shim, lines).unwrap();
+                let mut command = Qwen::find()?.command(home, &stub.base_url());
                 command
-                    .args(["serve", "--no-web"])
+                    .args(["serve", "--no-web", "--port", "0", "--workspace"])
+                    .arg(home.workspace())
                     .env("QWEN_CLI_ENTRY", shim);
                 command
             }
+            Self::Ours => ours(home, stub),
+            Self::RealByOurs => {
+                let real = Qwen::find()?.command(home, &stub.base_url());
+                let words = [real.get_program()].into_iter().chain(real.get_args());
+                let words: Vec<String> = words
+                    .map(|word| format!("'{}'", word.to_str().unwrap()))
+                    .collect();
+                let mut command = ours(home, stub);
+                command
+                    .args(["--agent-command", &format!("{} --acp", words.join(" "))])
+                    .env("QWEN_HOME", home.data_root());
+                command
+            }
         };
-        command
-            .args(["--port", "0", "--workspace"])
-            .arg(home.workspace());
         Some(Served::start(&mut command))
     }
 }
@@ -73,3 +108,5 @@ macro_rules! told_by {
 }
 
 told_by!(our_agent_under_the_real_daemon, Hosted::OursByReal);
+told_by!(our_agent_under_our_daemon, Hosted::Ours);
+told_by!(the_real_agent_under_our_daemon, Hosted::RealByOurs);

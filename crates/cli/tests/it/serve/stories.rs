@@ -170,7 +170,9 @@ pub(super) fn a_cancel_in_mid_stream_ends_the_turn_and_keeps_what_was_said(hoste
     );
     daemon.turn(&session, &mut events, "next");
     let records = valid_prefix(&transcript_of(&home, &session).unwrap());
-    assert!(records[1].to_string().contains("begun"));
+    if hosted.agent_is_ours() {
+        assert!(records[1].to_string().contains("begun"));
+    }
 }
 
 /// R15, R16, R18, R21: an event on the stream, a level in the snapshot, and a session that is still

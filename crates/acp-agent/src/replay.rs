@@ -2,7 +2,7 @@
 
 use agent::{
     message::Block,
-    replay::{Replayed, Said},
+    replay::{Replayed, Said, last_plan},
 };
 use serde_json::{Map, Value, json};
 
@@ -64,10 +64,13 @@ fn with_name(step: &Replayed, tool_name: &str) -> Map<String, Value> {
     meta
 }
 
-/// Steps as one value within an answer, as many as fit; the newest are kept.
+/// Steps as one value within an answer, as many as fit; the newest are kept. The plan that they leave
+/// behind comes last.
 pub(crate) fn bulk(steps: &[Replayed], updates_max: usize, bytes_max: usize) -> Value {
+    let plan = last_plan(steps).and_then(|todos| serde_json::to_value(Update::plan(&todos)).ok());
+    let updates_max = updates_max - usize::from(plan.is_some());
     let mut updates = Vec::new();
-    let mut n_bytes = 0;
+    let mut n_bytes = plan.as_ref().map_or(0, |plan| plan.to_string().len());
     for step in steps.iter().rev().take(updates_max) {
         let Ok(value) = serde_json::to_value(update(step)) else {
             continue;
@@ -79,8 +82,10 @@ pub(crate) fn bulk(steps: &[Replayed], updates_max: usize, bytes_max: usize) -> 
         updates.push(value);
     }
     updates.reverse();
+    let is_partial = updates.len() < steps.len();
+    updates.extend(plan);
     let mut replay = json!({"v": 1, "updates": updates});
-    if updates.len() < steps.len() {
+    if is_partial {
         replay["partial"] = json!(true);
         replay["hasMore"] = json!(true);
     }

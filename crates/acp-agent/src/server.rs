@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use agent::{approval::Mode, tool::Editor};
+use agent::{approval::Mode, replay::last_plan, tool::Editor};
 use jsonrpc::{
     Connection, INTERNAL_ERROR, INVALID_PARAMS, Id, Incoming, Message, Notification, Options, Peer,
     Request, Responder, RpcError,
@@ -322,6 +322,9 @@ impl Server {
             let teller = self.teller(&live, false);
             for step in &steps {
                 teller.tell(&update(step)).await;
+            }
+            if let Some(todos) = last_plan(&steps) {
+                teller.tell(&Update::plan(&todos)).await;
             }
         }
         let mut answer = value(&self.choices(&live))?;

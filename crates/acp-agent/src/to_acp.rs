@@ -89,6 +89,7 @@ impl Subscriber for Teller {
                 status,
                 ..
             } => Some(self.tell(&Update::ToolChanged(ended(call, text, display, *status)))),
+            Event::PlanChanged(todos) => Some(self.tell(&Update::plan(todos))),
             Event::Warning(text) if self.takes_notices => Some(self.tell(&Update::Notice {
                 severity: "warning",
                 content: Text::new(text),
@@ -169,6 +170,8 @@ fn ended<'a>(
         Display::Diff { diff, .. } => shown(diff),
         Display::Shell { output, .. } => shown(output),
         Display::Text(text) => shown(text),
+        // The plan has an update of its own.
+        Display::Plan(_) => shown(text),
     };
     ToolCall {
         status: Some(if status == ToolStatus::Success {
@@ -231,6 +234,7 @@ pub(crate) fn kind_of(tool_name: &str) -> &'static str {
         "glob" | "grep_search" => "search",
         "edit" | "write_file" => "edit",
         "run_shell_command" => "execute",
+        "todo_write" => "think",
         _ => "other",
     }
 }

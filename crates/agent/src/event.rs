@@ -10,7 +10,7 @@ use crate::{
     approval::Mode,
     message::{Block, ToolCall, Usage},
     model::ModelError,
-    tool::Display,
+    tool::{Display, Todo},
 };
 
 /// Somebody who is told of a session's events, in their order.
@@ -81,6 +81,8 @@ pub enum Event {
         /// How long it ran.
         duration: Duration,
     },
+    /// The model's plan is another one: all of it. Comes behind the call that wrote it down.
+    PlanChanged(Arc<[Todo]>),
     /// Something a person should read once; one line.
     Warning(String),
     /// A turn ended.

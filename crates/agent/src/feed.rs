@@ -215,6 +215,7 @@ fn bytes_of(step: &Delivery) -> usize {
             | Event::ToolStarted(_)
             | Event::ModelStarted
             | Event::Retrying { .. }
+            | Event::PlanChanged(_)
             | Event::SessionChanged(_)
             | Event::SessionEnded(_),
         )

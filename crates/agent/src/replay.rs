@@ -6,6 +6,7 @@ use crate::{
     from_record::block,
     image::{self, Image},
     message::{Block, ToolResult},
+    tool::{Todo, todo_write},
 };
 
 /// One step of a stored session.
@@ -87,4 +88,25 @@ pub fn replay(loaded: &Loaded) -> Vec<Replayed> {
         }));
     }
     steps
+}
+
+/// The plan that the steps leave behind: the one that the last good call of `todo_write` wrote down.
+#[must_use]
+pub fn last_plan(steps: &[Replayed]) -> Option<Vec<Todo>> {
+    let (at, call_id) = steps
+        .iter()
+        .enumerate()
+        .rev()
+        .find_map(|(at, step)| match &step.said {
+            Said::Result(result) if result.name == todo_write::NAME && !result.is_error => {
+                Some((at, &result.call_id))
+            }
+            Said::Result(_) | Said::Prompt(_) | Said::Image(_) | Said::Block(_) => None,
+        })?;
+    steps[..at].iter().rev().find_map(|step| match &step.said {
+        Said::Block(Block::Call(call)) if call.id == *call_id => {
+            todo_write::of_args(call.args.get())
+        }
+        Said::Block(_) | Said::Result(_) | Said::Prompt(_) | Said::Image(_) => None,
+    })
 }

@@ -131,6 +131,7 @@ fn raw(display: &Display) -> Box<RawValue> {
             "filePath": path.to_string_lossy(),
             "diffStat": {"model_added_lines": n_added, "model_removed_lines": n_removed},
         }),
+        Display::Plan(todos) => json!({"type": "todo_list", "todos": &**todos}),
         Display::Shell {
             directory,
             output,

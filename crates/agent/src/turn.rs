@@ -495,6 +495,10 @@ impl Session {
             text: text.clone(),
             is_error: status != ToolStatus::Success,
         };
+        let plan = match &display {
+            Display::Plan(todos) => Some(Arc::clone(todos)),
+            Display::Text(_) | Display::Diff { .. } | Display::Shell { .. } => None,
+        };
         self.publish(Event::ToolEnded {
             call,
             text,
@@ -503,6 +507,9 @@ impl Session {
             duration,
         })
         .await;
+        if let Some(plan) = plan {
+            self.publish(Event::PlanChanged(plan)).await;
+        }
         result
     }
 

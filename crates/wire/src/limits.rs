@@ -153,6 +153,12 @@ pub const TOOL_FILE_BYTES_MAX: u64 = 32 << 20;
 /// Rows of a directory listing, a glob or a search that the model is given.
 pub const TOOL_ROWS_MAX: usize = 2_000;
 
+/// Items of one list of `todo_write`; a longer one is no plan any more.
+pub const TODO_ITEMS_MAX: usize = 100;
+
+/// Bytes of the id and of the content of one item, as above.
+pub const TODO_TEXT_BYTES_MAX: usize = 2 << 10;
+
 /// Bytes of a prompt piped to standard input.
 pub const STDIN_PROMPT_BYTES_MAX: usize = 8 << 20;
 

@@ -1,6 +1,6 @@
 //! `session/update`: what a client is told while a turn runs.
 
-use agent::image::Image;
+use agent::{image::Image, tool::Todo};
 use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
 
@@ -26,6 +26,9 @@ pub(crate) enum Update<'a> {
     Commands {
         #[serde(rename = "availableCommands")]
         available_commands: Vec<Command>,
+    },
+    Plan {
+        entries: Vec<PlanEntry<'a>>,
     },
     /// Only for clients that take it.
     Notice {
@@ -91,6 +94,34 @@ impl<'a> Chunk<'a> {
         Self {
             content: Shown::Text(Text::new(text)),
             meta: None,
+        }
+    }
+}
+
+/// One item of a plan.
+#[derive(Debug, Serialize)]
+pub(crate) struct PlanEntry<'a> {
+    content: &'a str,
+    /// The model gives none.
+    priority: &'static str,
+    status: &'static str,
+}
+
+impl<'a> PlanEntry<'a> {
+    fn new(todo: &'a Todo) -> Self {
+        Self {
+            content: &todo.content,
+            priority: "medium",
+            status: todo.status.as_str(),
+        }
+    }
+}
+
+impl<'a> Update<'a> {
+    /// The whole plan.
+    pub(crate) fn plan(todos: &'a [Todo]) -> Self {
+        Self::Plan {
+            entries: todos.iter().map(PlanEntry::new).collect(),
         }
     }
 }

@@ -12,6 +12,7 @@ mod grep_search;
 mod list_directory;
 mod read_file;
 mod run_shell_command;
+pub(crate) mod todo_write;
 mod write_file;
 
 mod args;
@@ -30,6 +31,7 @@ mod workspace;
 
 pub use editor::Editor;
 pub use registry::{find, our_name, registry};
+pub use todo_write::{Todo, TodoStatus};
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -198,6 +200,8 @@ pub enum Display {
         /// The signal that ended it.
         signal: Option<i32>,
     },
+    /// The model's plan, whole.
+    Plan(Arc<[Todo]>),
 }
 
 /// Why a call failed. The text is told to the model.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     Tool, ToolError, edit::Edit, glob::Glob, grep_search::GrepSearch,
     list_directory::ListDirectory, read_file::ReadFile, run_shell_command::RunShellCommand,
-    write_file::WriteFile,
+    todo_write::TodoWrite, write_file::WriteFile,
 };
 
 /// All tools, in the order in which the model is told of them.
@@ -19,11 +19,12 @@ pub fn registry() -> Vec<Arc<dyn Tool>> {
         Arc::new(Edit),
         Arc::new(WriteFile),
         Arc::new(RunShellCommand),
+        Arc::new(TodoWrite),
     ]
 }
 
 /// Names that other programs know our tools by, beside our own.
-const OTHER_NAMES: [(&str, &[&str]); 7] = [
+const OTHER_NAMES: [(&str, &[&str]); 8] = [
     ("list_directory", &["ListFiles", "ListFilesTool", "LSTool"]),
     ("read_file", &["ReadFile", "ReadFileTool"]),
     ("glob", &["Glob", "GlobTool", "FindFiles"]),
@@ -31,6 +32,7 @@ const OTHER_NAMES: [(&str, &[&str]); 7] = [
     ("edit", &["Edit", "EditTool"]),
     ("write_file", &["WriteFile", "WriteFileTool"]),
     ("run_shell_command", &["Shell", "ShellTool", "Bash"]),
+    ("todo_write", &["TodoWrite", "TodoWriteTool"]),
 ];
 
 /// Our name of a tool that a person or a program may call otherwise; of another, its own.

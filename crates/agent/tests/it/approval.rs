@@ -63,6 +63,7 @@ fn a_tool_that_changes_something_is_never_taken_for_a_read() {
             ("edit".to_owned(), Kind::Edit),
             ("write_file".to_owned(), Kind::Edit),
             ("run_shell_command".to_owned(), Kind::Execute),
+            ("todo_write".to_owned(), Kind::Read),
         ]
     );
 }

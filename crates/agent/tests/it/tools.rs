@@ -9,6 +9,7 @@
 mod edit;
 mod read;
 mod search;
+mod todo_write;
 mod workspace;
 mod write;
 

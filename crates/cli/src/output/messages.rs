@@ -201,7 +201,7 @@ impl Messages {
                 },
                 emit,
             ),
-            Event::ToolStarted(_) | Event::ToolProgress { .. } => {}
+            Event::ToolStarted(_) | Event::ToolProgress { .. } | Event::PlanChanged(_) => {}
             Event::ToolEnded {
                 call, text, status, ..
             } => {

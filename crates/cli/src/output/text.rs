@@ -54,7 +54,8 @@ impl Text {
             | Event::ModelEnded { .. }
             | Event::ToolStarted(_)
             | Event::ToolProgress { .. }
-            | Event::ToolEnded { .. } => {}
+            | Event::ToolEnded { .. }
+            | Event::PlanChanged(_) => {}
         }
     }
 

@@ -5,6 +5,7 @@ mod close;
 mod files;
 mod images;
 mod permission;
+mod plan;
 mod prompt;
 mod record;
 mod sessions;

@@ -16,7 +16,7 @@ use agent::{
 use jsonrpc::{INTERNAL_ERROR, Responder, RpcError};
 use serde_json::{Value, json};
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
@@ -81,8 +81,13 @@ impl Sessions {
         self.lock().live.insert(live.id.clone(), live);
     }
 
-    pub(crate) fn remove(&self, id: &str) {
-        self.lock().live.remove(id);
+    /// Takes out a session that is closed, unless another one of its id was opened since.
+    pub(crate) fn remove(&self, closed: &Arc<Live>) {
+        let mut inner = self.lock();
+        let is_it = |live: &Arc<Live>| Arc::ptr_eq(live, closed);
+        if inner.live.get(&closed.id).is_some_and(is_it) {
+            inner.live.remove(&closed.id);
+        }
     }
 
     pub(crate) fn ids(&self) -> Vec<String> {
@@ -117,6 +122,8 @@ pub(crate) struct Live {
     /// Fires where the session ends; a strict close that fails puts a new one in its place.
     ending: Mutex<CancellationToken>,
     commands: mpsc::Sender<Command>,
+    /// Closes under way.
+    n_closing: watch::Sender<usize>,
     pub(crate) states: States,
     /// Ends what follows the session's record.
     pub(crate) gone: CancellationToken,
@@ -197,6 +204,7 @@ impl Live {
             }),
             ending: Mutex::default(),
             commands,
+            n_closing: watch::Sender::new(0),
             states: parts.states,
             gone: CancellationToken::new(),
         });
@@ -265,7 +273,29 @@ impl Live {
         let persisted = self.config.rename(title, SETTLE_WAIT_MAX).await;
         self.lock_facts().title = Some(text.to_owned());
         self.states.before_answer(&self.config.recording());
+        if persisted {
+            self.states.tell_title(text, source).await;
+        }
         persisted
+    }
+
+    /// Notes that the session is being closed, until what is answered is dropped.
+    pub(crate) fn closing(self: &Arc<Self>) -> Closing {
+        self.n_closing.send_modify(|n| *n += 1);
+        Closing(Arc::clone(self))
+    }
+
+    /// Whether it is being closed.
+    pub(crate) fn is_closing(&self) -> bool {
+        *self.n_closing.borrow() > 0
+    }
+
+    /// Waits until it is closed, or goes on because that failed; answers whether it is closed.
+    pub(crate) async fn is_closed(&self) -> bool {
+        let mut n_closing = self.n_closing.subscribe();
+        // Dropped: the sender lives as long as this session.
+        _ = n_closing.wait_for(|n| *n == 0).await;
+        self.gone.is_cancelled()
     }
 
     /// Ends the session after its running turn, which is cancelled and answered first. Where a flush
@@ -300,6 +330,16 @@ impl Live {
 
     fn ending(&self) -> MutexGuard<'_, CancellationToken> {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A close under way. Dropping it says that it has come to its end, whichever.
+#[derive(Debug)]
+pub(crate) struct Closing(Arc<Live>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.n_closing.send_modify(|n| *n -= 1);
     }
 }
 

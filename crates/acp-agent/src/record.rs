@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use agent::config::{Config, RecordingWatch};
 use jsonrpc::Peer;
 use serde_json::json;
+use transcript::record::TitleSource;
 use wire::{
     limits::PENDING_SHOWN_AFTER,
     recording::{RecordingReport, RecordingState},
@@ -79,6 +80,16 @@ impl States {
         if report.state != RecordingState::Pending {
             self.tell(report);
         }
+    }
+
+    /// Says the name that is on disk now; one that is not is news of nobody (R27).
+    pub(crate) async fn tell_title(&self, title: &str, source: TitleSource) {
+        let told = self.peer.notify(
+            "qwen/notify/session/title-update",
+            &json!({"v": 1, "sessionId": self.session_id, "title": title, "titleSource": source}),
+        );
+        // Dropped: a client that is gone is told nothing more.
+        _ = told.await;
     }
 
     fn tell(&self, report: &RecordingReport) {

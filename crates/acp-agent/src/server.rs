@@ -144,6 +144,7 @@ impl Server {
                 server.load_session(open, false)
             }),
             "session/list" => self.spawn(params, responder, Self::list),
+            "session/close" => self.spawn(params, responder, Self::close_plainly),
             "session/prompt" => self.prompt(params, responder),
             "session/set_mode" => answer(responder, read(params).and_then(|p| self.set_mode(&p))),
             "session/set_model" => answer(responder, read(params).and_then(|p| self.set_model(&p))),
@@ -297,12 +298,46 @@ impl Server {
         Ok(answer)
     }
 
-    async fn load_session(self, open: Open, replays: bool) -> Result<Value, RpcError> {
+    /// What is open when it is asked for is what it finds, whatever is asked for later.
+    fn load_session(
+        self,
+        open: Open,
+        replays: bool,
+    ) -> impl Future<Output = Result<Value, RpcError>> + Send + 'static {
+        let id = open.session_id.as_deref().unwrap_or_default();
+        let found = self.sessions.get(id);
+        let closing = found.as_ref().is_some_and(|live| live.is_closing());
+        async move {
+            let found = match found {
+                Some(live) if closing => self.still_open(live).await?,
+                found => found,
+            };
+            self.load(open, replays, found).await
+        }
+    }
+
+    /// Waits for the end of a close; what was closed is not there any more.
+    async fn still_open(&self, live: Arc<Live>) -> Result<Option<Arc<Live>>, RpcError> {
+        match tokio::time::timeout(ACP_CLOSE_DRAIN_DEFAULT, live.is_closed()).await {
+            Ok(true) => Ok(None),
+            Ok(false) => Ok(Some(live)),
+            Err(_) => Err(RpcError::internal(
+                "the session is being closed; try again later",
+            )),
+        }
+    }
+
+    async fn load(
+        self,
+        open: Open,
+        replays: bool,
+        found: Option<Arc<Live>>,
+    ) -> Result<Value, RpcError> {
         let Some(id) = open.session_id.clone() else {
             return Err(RpcError::invalid_params("missing field `sessionId`"));
         };
         let in_bulk = open.wants_bulk_replay();
-        let (live, steps) = match self.sessions.get(&id) {
+        let (live, steps) = match found {
             // It goes on as it is; what was said is read again.
             Some(live) => {
                 let steps = if replays {
@@ -578,7 +613,32 @@ impl Server {
         }))
     }
 
-    async fn close(self, wish: Close) -> Result<Value, RpcError> {
+    /// An ordinary close, as ACP has it.
+    fn close_plainly(
+        self,
+        named: Named,
+    ) -> impl Future<Output = Result<Value, RpcError>> + Send + 'static {
+        let closed = self.close(Close::plain(named.session_id));
+        async move {
+            let closed = closed.await?;
+            // An answer of ACP has no other field, and `_meta` only where there is something to say.
+            let meta = closed.get("_meta").map(|meta| json!({"_meta": meta}));
+            Ok(meta.unwrap_or_else(|| json!({})))
+        }
+    }
+
+    /// Closes what is open when it is asked for; from then on whoever loads it waits.
+    fn close(self, wish: Close) -> impl Future<Output = Result<Value, RpcError>> + Send + 'static {
+        let live = self.sessions.get(&wish.session_id);
+        let closing = live.as_ref().map(Live::closing);
+        async move {
+            let answer = self.close_live(wish, live).await;
+            drop(closing);
+            answer
+        }
+    }
+
+    async fn close_live(&self, wish: Close, live: Option<Arc<Live>>) -> Result<Value, RpcError> {
         if wish.session_id.is_empty() {
             return Err(RpcError::invalid_params("Invalid or missing sessionId"));
         }
@@ -592,7 +652,7 @@ impl Server {
             None => ACP_CLOSE_DRAIN_DEFAULT,
         };
         let closed = json!({"sessionId": wish.session_id, "closed": true});
-        let Some(live) = self.sessions.get(&wish.session_id) else {
+        let Some(live) = live else {
             return Ok(closed);
         };
         if wish.only_if_unheld && live.is_busy() {
@@ -601,7 +661,7 @@ impl Server {
         }
         match live.close(wish.require_flush, drain).await {
             Ok(()) => {
-                self.sessions.remove(&wish.session_id);
+                self.sessions.remove(&live);
                 self.beat();
                 let mut closed = closed;
                 closed["_meta"] = recording_meta(&live.config.recording());

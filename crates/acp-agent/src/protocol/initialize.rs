@@ -151,7 +151,7 @@ impl Initialized {
             agent_capabilities: json!({
                 "loadSession": true,
                 "promptCapabilities": {"image": true, "audio": false, "embeddedContext": true},
-                "sessionCapabilities": {"list": {}, "resume": {}},
+                "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
                 "mcpCapabilities": {"http": false, "sse": false},
             }),
             meta,

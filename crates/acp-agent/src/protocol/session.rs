@@ -309,6 +309,18 @@ pub(crate) struct Close {
     pub(crate) only_if_unheld: bool,
 }
 
+impl Close {
+    /// A close that asks for nothing more.
+    pub(crate) fn plain(session_id: String) -> Self {
+        Self {
+            session_id,
+            drain_timeout_ms: None,
+            require_flush: false,
+            only_if_unheld: false,
+        }
+    }
+}
+
 /// Params of reads about a workspace.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

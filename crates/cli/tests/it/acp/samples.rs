@@ -39,7 +39,7 @@ const CONVERSATIONS: [(&str, Option<u64>); 11] = [
 ];
 
 /// What is different on purpose: where, and why.
-const DECISIONS: [(&str, &str); 13] = [
+const DECISIONS: [(&str, &str); 15] = [
     (
         "10, answer 30: cpuPercent heap rssBytes -> error -32601",
         "there is no JavaScript heap to tell of; a daemon shows nothing instead",
@@ -61,6 +61,10 @@ const DECISIONS: [(&str, &str); 13] = [
         "their cancel came too late, ours in time",
     ),
     (
+        "30, answer 15: error -32601 -> ",
+        "the protocol's own `session/close` is served",
+    ),
+    (
         "30, answer 18: error -32603 -> error -32602",
         "a session that is not open is a wrong param",
     ),
@@ -77,6 +81,10 @@ const DECISIONS: [(&str, &str); 13] = [
     (
         "30, answer 26: error -32602 -> ",
         "the key comes from the environment, so that every method is none",
+    ),
+    (
+        "30, answer 30: cancelled, cancelled false -> error -32602",
+        "the session is closed since answer 15",
     ),
     (
         "31, answer 6: error -32603 -> stopReason, stopReason \"cancelled\"",

@@ -274,3 +274,103 @@ fn an_ordinary_close_does_not_wait_for_a_disk_that_hangs() {
     assert_eq!(recording(&answer["result"])["state"], "pending");
     client.end(&home);
 }
+
+fn load_params(home: &Home, session: &str) -> Value {
+    json!({"sessionId": session, "cwd": home.workspace(), "mcpServers": []})
+}
+
+/// A load that comes while its session is being closed opens it afresh instead of going with it.
+#[test]
+fn a_load_behind_a_close_waits_for_it_and_opens_the_session_again() {
+    let (home, gate) = (Home::new(), Gate::new());
+    let stub = held(&gate);
+    let mut client = Client::of_stub(&home, &stub, &[]).initialized();
+    let session = client.session();
+    let running = client.prompt(&session, "go on for long");
+    client.rpc.place(0, "a chunk", |f| is_chunk(f, "begun"));
+    let both = [
+        (CLOSE, json!({"sessionId": session})),
+        ("session/load", load_params(&home, &session)),
+        ("session/close", json!({"sessionId": "another"})),
+    ];
+    let ids = client.rpc.request_all(&both);
+    let closed = client.rpc.place_of_answer(ids[0]);
+    let loaded = client.rpc.place_of_answer(ids[1]);
+    assert!(closed < loaded);
+    let cancelled = client.rpc.answer(running)["result"]["stopReason"].clone();
+    assert_eq!(cancelled, "cancelled");
+    assert!(client.rpc.answer(ids[1]).get("result").is_some());
+    let answer = client.turn(&session, "again");
+    assert_eq!(answer["stopReason"], "end_turn");
+    assert_eq!(recording(&answer)["state"], "saved");
+    client.end(&home);
+    assert_eq!(valid_prefix(&transcript(&home)).len(), 4);
+}
+
+#[test]
+fn a_load_behind_a_close_that_fails_finds_the_session_that_goes_on() {
+    let home = Home::new();
+    let (mut client, session) = with_lost_record(&home);
+    let both = [
+        (CLOSE, json!({"sessionId": session, "requireFlush": true})),
+        ("session/resume", load_params(&home, &session)),
+    ];
+    let ids = client.rpc.request_all(&both);
+    assert!(client.rpc.answer(ids[0]).get("error").is_some());
+    let loaded = client.rpc.answer(ids[1]);
+    assert_eq!(
+        recording(&loaded["result"])["state"],
+        "degraded",
+        "{loaded}"
+    );
+    client.end(&home);
+}
+
+/// Two that close the same session take nothing away from whoever opens it again between them.
+#[test]
+fn closes_of_one_session_do_not_close_the_one_that_is_loaded_after_them() {
+    let home = Home::new();
+    let mut client = Client::offline(&home, &[]).initialized();
+    let session = client.session();
+    client.turn(&session, "SAY 1 chunks");
+    let all = [
+        (CLOSE, json!({"sessionId": session})),
+        ("session/load", load_params(&home, &session)),
+        (CLOSE, json!({"sessionId": session})),
+    ];
+    let ids = client.rpc.request_all(&all);
+    for id in ids {
+        assert!(client.rpc.answer(id).get("result").is_some());
+    }
+    assert_eq!(
+        client.turn(&session, "SAY 1 chunks")["stopReason"],
+        "end_turn"
+    );
+    client.end(&home);
+}
+
+/// The close of ACP is an ordinary one.
+#[test]
+fn the_close_of_the_protocol_cancels_the_prompt_and_ends_the_session() {
+    let (home, gate) = (Home::new(), Gate::new());
+    let stub = held(&gate);
+    let mut client = Client::of_stub(&home, &stub, &[]).initialized();
+    let session = client.session();
+    let running = client.prompt(&session, "go on for long");
+    client.rpc.place(0, "a chunk", |f| is_chunk(f, "begun"));
+    let params = json!({"sessionId": session});
+    let id = client.rpc.request("session/close", &params);
+    let closed = client.rpc.place_of_answer(id);
+    assert!(client.rpc.place_of_answer(running) < closed);
+    let answer = client.rpc.answer(id)["result"].clone();
+    assert_eq!(recording(&answer)["state"], "saved");
+    assert_eq!(answer.as_object().unwrap().len(), 1, "{answer}");
+    let error = client
+        .rpc
+        .error("session/prompt", &prompt(&session, "gone"));
+    assert!(error.to_string().contains("Session not found"), "{error}");
+    assert_eq!(client.rpc.result("session/close", &params), json!({}));
+    let refused = client.rpc.error("session/close", &json!({}));
+    assert_eq!(refused["code"], -32_602);
+    client.end(&home);
+}

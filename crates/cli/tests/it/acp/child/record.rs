@@ -144,6 +144,18 @@ fn a_title_that_is_not_saved_is_answered_so_behind_the_news() {
         })
     };
     assert_eq!(saved, answer(true));
+    let update =
+        |title| json!({"v": 1, "sessionId": session, "title": title, "titleSource": "manual"});
+    let titles = |client: &Client| -> Vec<_> {
+        let told = client.rpc.all_of("qwen/notify/session/title-update");
+        told.into_iter()
+            .map(|frame| frame["params"].clone())
+            .collect()
+    };
+    assert_eq!(titles(&client), [update("the title")]);
+    client.turn(&session, "/rename another");
+    let both = [update("the title"), update("another")];
+    assert_eq!(titles(&client), both);
     fs::remove_file(transcript(&home)).unwrap();
     let id = client.rpc.request(TITLE, &params);
     let answered = client.rpc.place_of_answer(id);
@@ -152,6 +164,7 @@ fn a_title_that_is_not_saved_is_answered_so_behind_the_news() {
     assert_eq!(client.rpc.answer(id)["result"], answer(false));
     assert_eq!(client.rpc.result(TITLE, &params), answer(false), "for good");
     assert_eq!(client.degraded().len(), 1);
+    assert_eq!(titles(&client), both, "R27");
     client.end(&home);
 }
 

@@ -41,7 +41,7 @@ fn a_plain_client_is_told_what_works_and_nothing_of_daemons() {
     let capabilities = &result["agentCapabilities"];
     assert_eq!(
         capabilities["sessionCapabilities"],
-        json!({"list": {}, "resume": {}})
+        json!({"list": {}, "resume": {}, "close": {}})
     );
     assert!(result.get("_meta").is_none(), "{result}");
 }
@@ -194,7 +194,6 @@ fn an_unknown_method_is_refused_as_qwen_code_refuses_it() {
     for method in [
         "foo/bar",
         "_foo/bar",
-        "session/close",
         "session/fork",
         "qwen/status/session/unknown",
         "qwen/status/workspace/unknown",

@@ -26,7 +26,8 @@ pub(crate) fn tell_failures(config: &Config, peer: &Peer, takes_notices: bool) {
             }),
         )?;
         if takes_notices {
-            peer.notify_now(
+            // The same for a person; where there is no room, it must not cost another session's news.
+            peer.notify_level(
                 "session/update",
                 &json!({
                     "sessionId": failure.session_id,
@@ -101,10 +102,103 @@ impl States {
         if let Some(class) = report.class {
             params["class"] = json!(class);
         }
-        let sent = self.peer.notify_now("_onrecord/recording_state", &params);
+        let sent = self.peer.notify_level("_onrecord/recording_state", &params);
         // A client that does not read is told with the next change, or the next answer.
         if sent.is_ok() {
             *told = report.state;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use agent::config::{Config, RecordedSession, RecordingSettings};
+    use jsonrpc::{Connection, Options, Peer};
+    use tokio::io::{AsyncReadExt, duplex};
+    use transcript::{
+        disk::OsDisk,
+        local_log::LocalLog,
+        record::{Body, Content, Part},
+        recorder::Start,
+    };
+    use wire::{limits::JSONRPC_NOTICES_MAX, recording::RecordingState};
+
+    use super::{RecordingReport, States, tell_failures};
+
+    fn report(state: RecordingState) -> RecordingReport {
+        RecordingReport {
+            state,
+            class: None,
+            last_record_uuid: None,
+        }
+    }
+
+    /// As many changes of levels as a client that reads nothing can make wait.
+    fn flood(peer: &Peer) {
+        let states = States::new(peer.clone(), "flood", RecordingState::Saved);
+        for _ in 0..JSONRPC_NOTICES_MAX {
+            states.before_answer(&report(RecordingState::NeverStarted));
+            states.before_answer(&report(RecordingState::Saved));
+        }
+    }
+
+    /// A recorder whose write fails, because its file is gone from the start.
+    fn fail(config: &Config, id: &str) -> impl Future<Output = ()> + use<> {
+        config.record_session(RecordedSession {
+            path: Some("/dev/null/nowhere/s.jsonl".into()),
+            session_id: id.to_owned(),
+            cwd: "/".to_owned(),
+            start: Start::Resume {
+                tail: None,
+                title: None,
+                lock: None,
+            },
+        });
+        let recorder = config.recorder().expect("it records");
+        let saved = recorder.append_strict(Body::User {
+            message: Content {
+                role: "user".to_owned(),
+                parts: vec![Part::text("x")],
+            },
+            media: Vec::new(),
+        });
+        async move {
+            saved.await.expect_err("it cannot be saved");
+        }
+    }
+
+    /// R15: whatever else is told of records, a failure is told, also to a client that takes notices.
+    #[tokio::test]
+    async fn no_flood_of_levels_costs_the_news_of_a_failure() {
+        const FAILURES: usize = JSONRPC_NOTICES_MAX / 2;
+        let (near, mut far) = duplex(16);
+        let (reader, writer) = tokio::io::split(near);
+        let (peer, _incoming, _connection) = Connection::start(reader, writer, Options::default());
+        let config = Config::new(RecordingSettings {
+            enabled: true,
+            required: false,
+            disk: Arc::new(OsDisk),
+            log: LocalLog::default(),
+            version: "test".to_owned(),
+            clock: Arc::new(jiff::Timestamp::now),
+        });
+        tell_failures(&config, &peer, true);
+        flood(&peer);
+        // The writer has its hands full with those, and takes no more.
+        tokio::task::yield_now().await;
+        flood(&peer);
+        for n in 0..FAILURES {
+            fail(&config, &format!("lost-{n}")).await;
+        }
+        flood(&peer);
+        peer.close();
+        let mut told = String::new();
+        far.read_to_string(&mut told).await.expect("it ends");
+        let of_failures = told
+            .lines()
+            .filter(|line| line.contains("session/recording-degraded"));
+        assert_eq!(of_failures.count(), FAILURES);
     }
 }

@@ -58,6 +58,20 @@ impl Peer {
         self.shared.send_now(frame)
     }
 
+    /// As [`Peer::notify_now`], for a level: what is lost is said again with its next change. It takes
+    /// half of the room at the most, so that it never costs what is said only once.
+    ///
+    /// # Errors
+    /// As [`Peer::notify_now`].
+    pub fn notify_level(
+        &self,
+        method: &str,
+        params: &(impl Serialize + ?Sized),
+    ) -> Result<(), SendError> {
+        let frame = encode::notification(method, params, self.shared.notice_bytes_max())?;
+        self.shared.send_level(frame)
+    }
+
     /// Sends a request. What it is answered with reaches the caller after all messages that were read
     /// before were taken from [`Incoming`](crate::Incoming).
     pub fn request(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Reply {

@@ -146,12 +146,20 @@ impl Shared {
 
     /// Queues a notification without waiting for room.
     pub(crate) fn send_now(&self, bytes: Vec<u8>) -> Result<(), SendError> {
+        self.send_below(self.bounds.notices_max, bytes)
+    }
+
+    /// As [`Shared::send_now`], and leaves the other half of the room to what is said only once.
+    pub(crate) fn send_level(&self, bytes: Vec<u8>) -> Result<(), SendError> {
+        self.send_below(self.bounds.notices_max / 2, bytes)
+    }
+
+    fn send_below(&self, notices_max: usize, bytes: Vec<u8>) -> Result<(), SendError> {
         let mut state = self.lock();
         if state.is_output_over {
             return Err(SendError::Closed(self.reason()));
         }
-        if state.outgoing.n_notices() >= self.bounds.notices_max {
-            let notices_max = self.bounds.notices_max;
+        if state.outgoing.n_notices() >= notices_max {
             return Err(SendError::TooMany { notices_max });
         }
         state.outgoing.push(Kind::Notice, bytes);

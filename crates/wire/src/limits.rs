@@ -276,7 +276,7 @@ pub const JSONRPC_OUTGOING_BYTES_MAX: usize = 16 << 20;
 pub const JSONRPC_OUTGOING_FRAMES_MAX: usize = 1_024;
 
 /// JSON-RPC notices that did not wait and are not yet written. They are rare: one per session whose
-/// recording fails, say.
+/// recording fails, say. Half of them may tell of levels, which are told again.
 pub const JSONRPC_NOTICES_MAX: usize = 256;
 
 /// Bytes of one JSON-RPC notice that does not wait.

@@ -95,6 +95,34 @@ async fn notices_are_small_and_few() {
 }
 
 #[tokio::test]
+async fn levels_leave_half_of_the_room_to_what_is_said_once() {
+    let bounds = Bounds {
+        notices_max: 4,
+        ..Bounds::default()
+    };
+    let Rig {
+        peer,
+        mut far,
+        connection: _connection,
+        ..
+    } = rig_bounded(bounds, 16);
+    peer.notify_level("a", &()).unwrap();
+    peer.notify_level("b", &()).unwrap();
+    assert!(matches!(
+        peer.notify_level("c", &()),
+        Err(SendError::TooMany { notices_max: 2 })
+    ));
+    peer.notify_now("d", &()).unwrap();
+    peer.notify_now("e", &()).unwrap();
+    assert!(peer.notify_now("f", &()).is_err());
+    for said in ["a", "b", "d", "e"] {
+        assert_eq!(far.heard_short().await, said);
+    }
+    peer.notify_level("g", &()).unwrap();
+    assert_eq!(far.heard_short().await, "g");
+}
+
+#[tokio::test]
 async fn so_many_requests_are_under_way_and_no_more() {
     let bounds = Bounds {
         requests_max: 2,

@@ -14,6 +14,7 @@ mod git;
 pub mod image;
 pub mod interrupt;
 pub mod mcp;
+pub mod mention;
 pub mod message;
 pub mod model;
 pub mod prompt;

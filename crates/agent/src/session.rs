@@ -185,6 +185,12 @@ impl Session {
         }
     }
 
+    /// Where it works.
+    #[must_use]
+    pub fn workspace(&self) -> &Arc<Workspace> {
+        &self.parts.workspace
+    }
+
     /// Adds an output; it receives every event from now on.
     pub fn subscribe(&mut self, subscriber: impl Subscriber + 'static) {
         self.subscribers.push(Arc::new(subscriber));

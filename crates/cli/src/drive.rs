@@ -3,6 +3,7 @@
 use agent::{
     event::{Outcome, TurnSummary},
     interrupt::Interrupt,
+    mention::with_pictures,
     session::{Session, Settle},
     tool::Tool,
 };
@@ -73,9 +74,8 @@ impl Drive {
             Work::Prompt(prompt) => match Slash::of(prompt) {
                 Some(Slash::Clear) => self.clear(prompt).await,
                 None => {
-                    self.session
-                        .run_turn(prompt.as_str(), self.settle, &token)
-                        .await
+                    let prompt = with_pictures(prompt, self.session.workspace(), &token).await;
+                    self.session.run_turn(prompt, self.settle, &token).await
                 }
             },
             Work::Continue => self.session.continue_turn(self.settle, &token).await,

@@ -38,8 +38,8 @@ impl Stamp {
 
 /// A file that was read as a whole.
 #[derive(Debug)]
-pub(super) struct Loaded {
-    pub(super) bytes: Vec<u8>,
+pub(crate) struct Loaded {
+    pub(crate) bytes: Vec<u8>,
     pub(super) stamp: Stamp,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn open(place: &Path, shown: &str) -> Result<(File, Metadata), ToolEr
 }
 
 /// Reads a regular file as a whole, up to the limit of the tools.
-pub(super) fn load(place: &Path, shown: &str) -> Result<Loaded, ToolError> {
+pub(crate) fn load(place: &Path, shown: &str) -> Result<Loaded, ToolError> {
     let (file, found) = open(place, shown)?;
     let mut bytes = Vec::new();
     // The size is only a guess: a file may grow, and some of the system's own say 0.

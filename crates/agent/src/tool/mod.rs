@@ -19,7 +19,7 @@ mod args;
 mod blocking;
 pub mod cut;
 mod diff;
-mod file;
+pub(crate) mod file;
 mod group;
 mod kept;
 mod progress;

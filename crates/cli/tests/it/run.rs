@@ -305,3 +305,47 @@ fn a_proxy_of_the_environment_takes_the_request() {
     );
     assert_eq!(proxy.requests().len(), n_requests);
 }
+
+/// The first bytes say what a picture is; eight are enough here.
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
+
+#[test]
+fn a_picture_of_the_project_that_a_prompt_mentions_is_shown_to_the_model_and_kept() {
+    let home = Home::new();
+    let stub = StubModel::hello(1);
+    fs::write(home.workspace().join("a.png"), PNG).unwrap();
+    fs::write(home.workspace().join("b.png"), "no picture").unwrap();
+    fs::write(home.path().join("outside.png"), PNG).unwrap();
+    let outside = home.path().join("outside.png");
+    let prompt = format!(
+        "compare @a.png with @b.png, @{} and @none.png.",
+        outside.display()
+    );
+    let mut command = command(&home);
+    command
+        .env("OPENAI_BASE_URL", stub.base_url())
+        .args(["--model", "stub", "-p", &prompt]);
+    let ran = run(&mut command);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
+    let requests = stub.requests();
+    let messages = requests[0].body["messages"].as_array().unwrap();
+    let content = messages.last().unwrap()["content"].as_array().unwrap();
+    assert_eq!(content.len(), 2, "{content:?}");
+    assert_eq!(
+        content[1]["image_url"]["url"],
+        "data:image/png;base64,iVBORw0KGgo="
+    );
+    let text = content[0]["text"].as_str().unwrap();
+    for said in [
+        prompt.as_str(),
+        "[image 1 (a.png): image/png, 8 bytes]",
+        "[b.png is not shown: it is no PNG, JPEG, GIF or WebP]",
+        "is outside the workspace",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    assert!(!text.contains("[none.png"), "{text}");
+    let transcript = transcript(&home);
+    assert_eq!(valid_prefix(&transcript)[0]["media"][0]["bytes"], 8);
+    assert!(transcript.with_extension("media").is_dir());
+}

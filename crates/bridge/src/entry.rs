@@ -10,7 +10,7 @@ use bus::{Batch, Bus};
 use serde_json::{Value, value::RawValue};
 use tokio::time::Instant;
 use uuid::Uuid;
-use wire::{event::NewEvent, http::TurnFault, state::SessionState};
+use wire::{event::NewEvent, http::TurnFault, limits::CLIENTS_MAX, state::SessionState};
 
 use crate::{
     Caller, Error,
@@ -48,8 +48,8 @@ pub(crate) enum Phase {
 /// What changes of a session.
 pub(crate) struct State {
     pub(crate) phase: Phase,
-    /// Registered clients, each as often as it came.
-    pub(crate) clients: BTreeMap<String, usize>,
+    /// Registered clients.
+    pub(crate) clients: BTreeMap<String, Client>,
     pub(crate) prompts: Prompts,
     pub(crate) permissions: Permissions,
     pub(crate) history: History,
@@ -61,6 +61,14 @@ pub(crate) struct State {
     pub(crate) turn_error: Option<TurnFault>,
     pub(crate) updated_at_ms: Option<u64>,
     pub(crate) active_at: Instant,
+}
+
+/// A registered client.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Client {
+    /// How often it came and did not leave.
+    n: usize,
+    seen_at: Instant,
 }
 
 /// The name of a session.
@@ -209,6 +217,9 @@ impl Held<'_> {
         let at_ms = (self.entry.now_ms)();
         let update = &params.update;
         let text = update.chunk_text();
+        if update.kind == "current_mode_update" {
+            self.entry.lock_view().apply("session_update", raw);
+        }
         let State {
             prompts, history, ..
         } = &mut *self.state;
@@ -225,9 +236,6 @@ impl Held<'_> {
             if let (Some(text), "agent_message_chunk") = (text, &*update.kind) {
                 prompts.add_answer(&text);
             }
-        }
-        if update.kind == "current_mode_update" {
-            self.entry.lock_view().apply("session_update", raw);
         }
         self.touch(at_ms);
     }
@@ -276,8 +284,30 @@ impl Held<'_> {
         let id = known
             .cloned()
             .unwrap_or_else(|| format!("client_{}", Uuid::new_v4()));
-        *self.clients.entry(id.clone()).or_default() += 1;
+        if self.clients.len() >= CLIENTS_MAX && !self.clients.contains_key(&id) {
+            let oldest = self.clients.iter().min_by_key(|(_, client)| client.seen_at);
+            if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
+                self.clients.remove(&oldest);
+            }
+        }
+        let seen_at = Instant::now();
+        let client = self
+            .clients
+            .entry(id.clone())
+            .or_insert(Client { n: 0, seen_at });
+        client.n += 1;
+        client.seen_at = seen_at;
         id
+    }
+
+    /// A client is there.
+    pub(crate) fn see(&mut self, caller: &Caller) {
+        let seen_at = Instant::now();
+        self.active_at = seen_at;
+        let id = caller.client_id.as_ref();
+        if let Some(client) = id.and_then(|id| self.clients.get_mut(id)) {
+            client.seen_at = seen_at;
+        }
     }
 
     /// Takes a client back; whether it was the last one.
@@ -285,11 +315,11 @@ impl Held<'_> {
         let Some(id) = &caller.client_id else {
             return false;
         };
-        let Some(n) = self.clients.get_mut(id) else {
+        let Some(client) = self.clients.get_mut(id) else {
             return false;
         };
-        *n -= 1;
-        if *n == 0 {
+        client.n -= 1;
+        if client.n == 0 {
             self.clients.remove(id);
         }
         self.clients.is_empty()

@@ -310,7 +310,7 @@ impl Bridge {
     /// See [`Error`].
     pub fn heartbeat(&self, caller: &Caller, id: &str) -> Result<Heartbeat, Error> {
         let entry = self.entry(id)?;
-        entry.hold_for(caller)?.active_at = tokio::time::Instant::now();
+        entry.hold_for(caller)?.see(caller);
         Ok(Heartbeat {
             session_id: entry.id.clone(),
             client_id: caller.client_id.clone(),

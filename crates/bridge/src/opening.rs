@@ -41,28 +41,23 @@ pub(crate) async fn create(
 ) -> Result<Body, Error> {
     workspace.refuse_where_draining()?;
     let is_shared = new.scope == Scope::Single && new.session_id.is_none();
+    if is_shared && let Some(attached) = attach_to_shared(workspace, caller) {
+        return Ok(attached);
+    }
     let (opening, is_first) = {
         let mut sessions = workspace.sessions();
-        if is_shared && let Some(entry) = sessions.shared() {
-            drop(sessions);
-            return attach(workspace, &entry, caller);
-        }
         let key = match &new.session_id {
             Some(id) => {
                 refuse_taken(&sessions, id)?;
                 Key::Id(id.clone())
             }
             None if is_shared => Key::Shared,
-            None => {
-                sessions.n_opened += 1;
-                Key::New(sessions.n_opened)
-            }
+            None => Key::New(sessions.n_opened),
         };
-        match sessions
-            .opening
-            .get(&key)
-            .and_then(|slot| slot.opening.clone())
-        {
+        let slot = sessions.opening.get(&key);
+        // One that was given up is not waited for.
+        let opening = slot.and_then(|slot| slot.opening.clone());
+        match opening.filter(|opening| opening.peek().is_none()) {
             Some(opening) => (opening, false),
             None => {
                 let reservation = reserve(workspace, &mut sessions, key, Action::New)?;
@@ -80,6 +75,16 @@ pub(crate) async fn create(
     body.has_active_prompt = None;
     body.recording_degraded = body.recording_degraded.filter(|is_degraded| *is_degraded);
     Ok(body)
+}
+
+/// Attaches to the shared session, if there is one that goes on.
+fn attach_to_shared(workspace: &Arc<Workspace>, caller: &Caller) -> Option<Body> {
+    let entry = workspace.sessions().shared()?;
+    let attached = attach(workspace, &entry, caller);
+    if attached.is_err() {
+        workspace.sessions().unshare(&entry);
+    }
+    attached.ok()
 }
 
 /// Brings a stored session back, or attaches to it.
@@ -157,11 +162,16 @@ struct Reservation {
     workspace: Arc<Workspace>,
     key: Key,
     action: Action,
+    number: u64,
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.workspace.sessions().opening.remove(&self.key);
+        let mut sessions = self.workspace.sessions();
+        // Another may have the place of one that was given up.
+        if (sessions.opening.get(&self.key)).is_some_and(|slot| slot.number == self.number) {
+            sessions.opening.remove(&self.key);
+        }
     }
 }
 
@@ -176,15 +186,19 @@ fn reserve(
     {
         return Err(Error::SessionLimit { limit });
     }
+    sessions.n_opened += 1;
+    let number = sessions.n_opened;
     let slot = Slot {
         action,
         opening: None,
+        number,
     };
     sessions.opening.insert(key.clone(), slot);
     Ok(Reservation {
         workspace: Arc::clone(workspace),
         key,
         action,
+        number,
     })
 }
 
@@ -248,7 +262,7 @@ fn open_new(
             channel.early().expect(id);
         }
         let params = json!({
-            "cwd": workspace.options.workspace,
+            "cwd": workspace.options.workspace.to_string_lossy(),
             "mcpServers": [],
             "_meta": meta,
         });
@@ -351,7 +365,7 @@ fn open_stored(
         }
         let params = json!({
             "sessionId": id,
-            "cwd": workspace.options.workspace,
+            "cwd": workspace.options.workspace.to_string_lossy(),
             "mcpServers": [],
             "_meta": meta,
         });
@@ -371,9 +385,6 @@ fn open_stored(
                 at.restored(&session_id, answer)
             })
             .await;
-        if matches!(opened, Err(Error::RestoreTimeout { .. })) {
-            channel.early().fence(&id);
-        }
         let opened = opened?;
         workspace.bump();
         Ok(opened)
@@ -402,9 +413,9 @@ impl At {
     ) -> Result<Opened, Error> {
         let claim = Arc::new(Claim::default());
         let (tell, mut told) = oneshot::channel();
-        let peer = self.channel.peer.clone();
+        let (channel, key) = (Arc::clone(&self.channel), self.reservation.key.clone());
         let claimed = Arc::clone(&claim);
-        peer.request_then(method, params, move |outcome| {
+        channel.peer.request_then(method, params, move |outcome| {
             let is_wanted = claimed.is_first(Claim::ANSWERED);
             let opened = take(&self, Answered { outcome, is_wanted });
             drop(self);
@@ -414,8 +425,15 @@ impl At {
         if let Ok(opened) = timeout(wait, &mut told).await {
             return opened.unwrap_or(Err(Error::AgentGone));
         }
-        if claim.is_first(Claim::GIVEN_UP) {
-            return Err(late);
+        {
+            // Given up and fenced in one step: the answer, which lifts the fence, comes before or after.
+            let mut early = channel.early();
+            if claim.is_first(Claim::GIVEN_UP) {
+                if let Key::Id(id) = &key {
+                    early.fence(id);
+                }
+                return Err(late);
+            }
         }
         told.await.unwrap_or(Err(Error::AgentGone))
     }
@@ -509,6 +527,9 @@ fn malformed(words: &str) -> Error {
 impl At {
     /// A new session was made.
     fn created(&self, wished: Option<&str>, answered: Answered) -> Result<Opened, Error> {
+        if let Some(wished) = wished {
+            self.channel.early().settle(wished);
+        }
         let answer = OpenAnswer::read(&answered.outcome?)?;
         let id = answer.session_id.clone().filter(|id| !id.is_empty());
         let id = id.ok_or_else(|| malformed("the agent named no session"))?;

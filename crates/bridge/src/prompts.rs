@@ -418,7 +418,7 @@ impl Held<'_> {
             started_at: Some(running.started_at_ms),
             ended_at: Some(ended_at),
             stop_reason: stop_reason.map(str::to_owned),
-            result_text: Some(std::mem::take(&mut running.answer)),
+            result_text: Some(std::mem::take(&mut running.answer)).filter(|text| !text.is_empty()),
             ..running.prompt.turn(session_id, state)
         };
         self.prompts.remember(turn);

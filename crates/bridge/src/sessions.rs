@@ -54,6 +54,8 @@ pub(crate) struct Slot {
     pub(crate) action: Action,
     /// Absent until there is something to await.
     pub(crate) opening: Option<Opening>,
+    /// Tells it from another in its place.
+    pub(crate) number: u64,
 }
 
 /// See the module. Locked for a few lines, and never while a session is held.
@@ -73,6 +75,13 @@ impl Sessions {
     /// The shared session.
     pub(crate) fn shared(&self) -> Option<Arc<Entry>> {
         self.live(self.shared.as_deref()?)
+    }
+
+    /// The next who wants the shared session begins another.
+    pub(crate) fn unshare(&mut self, entry: &Arc<Entry>) {
+        if self.shared.as_deref() == Some(&entry.id) {
+            self.shared = None;
+        }
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Entry>> {
@@ -102,9 +111,7 @@ impl Sessions {
         let is_it = |other: &Arc<Entry>| Arc::ptr_eq(other, entry);
         if self.live.get(&entry.id).is_some_and(is_it) {
             self.live.remove(&entry.id);
-            if self.shared.as_deref() == Some(&entry.id) {
-                self.shared = None;
-            }
+            self.unshare(entry);
         }
     }
 }

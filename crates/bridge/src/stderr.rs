@@ -12,24 +12,33 @@ use crate::launch::Ended;
 
 /// The last lines.
 #[derive(Debug, Default)]
-pub(crate) struct Tail(Mutex<VecDeque<String>>);
+pub(crate) struct Tail(Mutex<Lines>);
+
+#[derive(Debug, Default)]
+struct Lines {
+    lines: VecDeque<String>,
+    n_bytes: usize,
+}
 
 impl Tail {
     fn push(&self, line: &str) {
         let start = line.len().saturating_sub(CHILD_STDERR_TAIL_BYTES_MAX);
         let line = &line[line.ceil_char_boundary(start)..];
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.push_back(line.to_owned());
-        while lines.iter().map(String::len).sum::<usize>() > CHILD_STDERR_TAIL_BYTES_MAX {
-            lines.pop_front();
+        let mut tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tail.n_bytes += line.len();
+        tail.lines.push_back(line.to_owned());
+        while tail.n_bytes > CHILD_STDERR_TAIL_BYTES_MAX
+            && let Some(oldest) = tail.lines.pop_front()
+        {
+            tail.n_bytes -= oldest.len();
         }
     }
 
     /// Says what came last before a bad end.
     pub(crate) fn log(&self, ended: &Ended) {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let tail = lines.iter().map(String::as_str).collect::<Vec<_>>();
-        tracing::warn!(target: "agent", ?ended, stderr = %tail.join("\n"), "the agent ended");
+        let tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = tail.lines.iter().map(String::as_str).collect::<Vec<_>>();
+        tracing::warn!(target: "agent", ?ended, stderr = %lines.join("\n"), "the agent ended");
     }
 }
 

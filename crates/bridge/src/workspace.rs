@@ -212,7 +212,7 @@ impl Workspace {
     pub(crate) async fn shutdown(self: Arc<Self>) -> bool {
         self.is_draining.store(true, Ordering::Release);
         // A child that is being started is not waited for: it is ended by whoever starts it.
-        let channel = self.lock_child().take();
+        let channel = self.lock_child().take().filter(|child| child.is_alive());
         let streams_until = Instant::now() + SHUTDOWN_STREAMS_WAIT_MAX;
         for entry in self.entries() {
             let mut held = entry.hold();

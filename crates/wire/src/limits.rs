@@ -500,3 +500,5 @@ pub const AGENT_RESTORE_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// How long a session without streams and turns stays live.
 pub const SESSION_IDLE_MAX: Duration = Duration::from_secs(30 * 60);
+/// Registered clients of one session; the one that was not seen for longest makes room.
+pub const CLIENTS_MAX: usize = 1_024;

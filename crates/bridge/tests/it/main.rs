@@ -3,6 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "what a test stands on fails the test")]
 
 mod child;
+mod foreign;
+mod permissions;
+mod prompts;
 mod record;
+mod restore;
 mod rig;
 mod sessions;

@@ -228,3 +228,59 @@ async fn the_last_client_that_leaves_closes_an_idle_session() {
     detaching.await.unwrap();
     assert!(rig.bridge.status("s").is_err());
 }
+
+/// The shared session that is about to end is not given to anybody.
+#[tokio::test]
+async fn a_shared_session_that_is_being_closed_is_followed_by_another() {
+    let mut rig = rig(options()).await;
+    let bridge = rig.bridge.clone();
+    let creating =
+        tokio::spawn(async move { bridge.create(&nobody(), NewSession::default()).await });
+    let request = rig.child.heard("session/new").await;
+    rig.child.answer(&request, &json!({"sessionId": "s"})).await;
+    creating.await.unwrap().unwrap();
+    let bridge = rig.bridge.clone();
+    let closing = tokio::spawn(async move { bridge.close(&nobody(), "s").await });
+    let close = rig.child.heard("qwen/control/session/close").await;
+    let bridge = rig.bridge.clone();
+    let creating =
+        tokio::spawn(async move { bridge.create(&nobody(), NewSession::default()).await });
+    let request = rig.child.heard("session/new").await;
+    rig.child.answer(&request, &json!({"sessionId": "t"})).await;
+    assert!(!creating.await.unwrap().unwrap().attached);
+    rig.child.answer(&close, &json!({"closed": true})).await;
+    closing.await.unwrap().unwrap();
+    let again = rig
+        .bridge
+        .create(&nobody(), NewSession::default())
+        .await
+        .unwrap();
+    assert_eq!((again.session_id.as_str(), again.attached), ("t", true));
+}
+
+/// One that the child never made is asked for again, and what comes of the first is closed.
+#[tokio::test(start_paused = true)]
+async fn a_shared_session_that_was_given_up_is_begun_again() {
+    let mut rig = rig(options()).await;
+    rig.session("other").await;
+    let given_up = rig.bridge.create(&nobody(), NewSession::default()).await;
+    assert!(matches!(given_up, Err(Error::InitTimeout { .. })));
+    let first = rig.child.heard("session/new").await;
+    let bridge = rig.bridge.clone();
+    let creating =
+        tokio::spawn(async move { bridge.create(&nobody(), NewSession::default()).await });
+    let second = rig.child.heard("session/new").await;
+    rig.child
+        .answer(&first, &json!({"sessionId": "late"}))
+        .await;
+    let close = rig.child.heard("qwen/control/session/close").await;
+    assert_eq!(close["params"]["sessionId"], "late");
+    rig.child.answer(&second, &json!({"sessionId": "s"})).await;
+    assert_eq!(creating.await.unwrap().unwrap().session_id, "s");
+    let again = rig
+        .bridge
+        .create(&nobody(), NewSession::default())
+        .await
+        .unwrap();
+    assert!(again.attached);
+}

@@ -13,11 +13,16 @@ use crate::{tidy::Breach, workspace::Workspace};
 const SOURCE: &str = "crates/wire/src/limits.rs";
 const PAGE: &str = "docs/limits.md";
 
-/// The words of `wire`'s example `schema`, and where each schema lies. That they are fresh is a test
-/// of `wire`, which has the types.
-const SCHEMAS: [(&str, &str); 2] = [
-    ("output", "spec/stream-json.schema.json"),
-    ("input", "spec/stream-json-input.schema.json"),
+/// The crate and its example that prints each file of `spec/`, and its word. That the files are fresh is a
+/// test of that crate, which has the types.
+const SCHEMAS: [([&str; 2], &str, &str); 3] = [
+    (["wire", "schema"], "output", "spec/stream-json.schema.json"),
+    (
+        ["wire", "schema"],
+        "input",
+        "spec/stream-json-input.schema.json",
+    ),
+    (["daemon", "openapi"], "", "spec/openapi.json"),
 ];
 
 const HEAD: &str = "\
@@ -33,21 +38,21 @@ Every queue, line, frame, retry and wait has a maximum. This page is generated b
 pub(crate) fn run(workspace: &Workspace) -> Result<ExitCode> {
     fs::write(workspace.join(PAGE), page(workspace)?)?;
     println!("wrote {PAGE}");
-    for (word, path) in SCHEMAS {
-        let schema = schema(workspace, word)?;
+    for (example, word, path) in SCHEMAS {
+        let schema = schema(workspace, example, word)?;
         let path = workspace.join(path);
         fs::create_dir_all(path.parent().context("a schema lies in a folder")?)?;
         fs::write(&path, schema)?;
     }
-    println!("wrote {}", SCHEMAS.map(|(_, path)| path).join(", "));
+    println!("wrote {}", SCHEMAS.map(|(_, _, path)| path).join(", "));
     Ok(ExitCode::SUCCESS)
 }
 
 /// A schema, from the program that has the types.
-fn schema(workspace: &Workspace, word: &str) -> Result<Vec<u8>> {
+fn schema(workspace: &Workspace, [package, example]: [&str; 2], word: &str) -> Result<Vec<u8>> {
     let output = Command::new("cargo")
-        .args(["run", "--quiet", "--locked", "--package", "wire"])
-        .args(["--features", "schema", "--example", "schema", "--", word])
+        .args(["run", "--quiet", "--locked", "--package", package])
+        .args(["--features", "schema", "--example", example, "--", word])
         .current_dir(workspace.root())
         .stderr(Stdio::inherit())
         .output()

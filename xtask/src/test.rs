@@ -30,7 +30,8 @@ const CLIPPY: &[&str] = &[
 const SCHEMA_CLIPPY: &[&str] = &[
     "clippy",
     "--package=wire",
-    "--features=schema",
+    "--package=daemon",
+    "--features=wire/schema,daemon/schema",
     "--all-targets",
     "--locked",
     "--",
@@ -44,6 +45,14 @@ const SCHEMA_TESTS: &[&str] = &[
     "--locked",
     "--test=it",
     "schema::",
+];
+const OPENAPI_TESTS: &[&str] = &[
+    "test",
+    "--package=daemon",
+    "--features=schema",
+    "--locked",
+    "--lib",
+    "openapi::",
 ];
 const NEXTEST: &[&str] = &[
     "nextest",
@@ -71,7 +80,15 @@ pub(crate) fn run(workspace: &Workspace, wish: Wish) -> Result<ExitCode> {
     let tests = if has_nextest() { NEXTEST } else { LIBTEST };
     let mut count = Count::default();
     let mut success = true;
-    for step in [FORMAT, CLIPPY, SCHEMA_CLIPPY, tests, SCHEMA_TESTS, DOCTESTS] {
+    for step in [
+        FORMAT,
+        CLIPPY,
+        SCHEMA_CLIPPY,
+        tests,
+        SCHEMA_TESTS,
+        OPENAPI_TESTS,
+        DOCTESTS,
+    ] {
         let start = Instant::now();
         eprintln!("==> cargo {}", step.join(" "));
         let ended = runner::run(&mut stage.command(step))?;

@@ -7,6 +7,8 @@ mod body;
 mod error;
 mod gate;
 mod metrics;
+#[cfg(feature = "schema")]
+pub mod openapi;
 mod page;
 mod rate;
 mod routes;

@@ -14,6 +14,13 @@ use crate::{
 };
 
 /// A route.
+#[cfg_attr(
+    not(feature = "schema"),
+    expect(
+        dead_code,
+        reason = "what the document says of a route, besides its path and handler"
+    )
+)]
 pub(crate) struct Route {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,

@@ -27,6 +27,7 @@ pub struct NewEvent<'a> {
 
 /// A frame as it is read back: what is not understood stays raw.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Frame {
     /// Of the bus, from 1; absent in frames for one stream.
@@ -52,6 +53,7 @@ pub struct Frame {
 
 /// `_meta` of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Stamp {
     /// Ms since 1970.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::RecursiveTransform};
 use serde_json::{Value, value::RawValue};
 
+use crate::http;
 use crate::stream_json::{
     Message,
     command::Command,
@@ -30,11 +31,45 @@ pub fn input() -> String {
     pretty::<InputLine>(settings, "A line of stream-json that onrecord reads")
 }
 
-fn pretty<T: JsonSchema>(settings: SchemaSettings, title: &str) -> String {
-    let settings = settings
+/// The schemas of the daemon's answers, by their names, as OpenAPI refers to them.
+#[must_use]
+pub fn http() -> serde_json::Map<String, Value> {
+    let mut settings = SchemaSettings::draft2020_12()
+        .for_serialize()
+        .with_transform(RecursiveTransform(absent_is_never_null));
+    settings.definitions_path = "/components/schemas".into();
+    let mut generator = plain(settings).into_generator();
+    generator.subschema_for::<HttpAnswers>();
+    let mut schemas = generator.take_definitions(true);
+    schemas.remove("HttpAnswers");
+    schemas
+}
+
+/// Every answer that has a shape of its own.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "the shapes alone count")]
+struct HttpAnswers {
+    opened: http::Opened,
+    loaded: http::Loaded,
+    accepted: http::Accepted,
+    session_row: http::SessionRow,
+    live_state: http::LiveState,
+    pending_prompts: http::PendingPrompts,
+    turn: http::Turn,
+    mode_set: http::ModeSet,
+    title_set: http::TitleSet,
+    heartbeat: http::Heartbeat,
+    health: http::Health,
+}
+
+fn plain(settings: SchemaSettings) -> SchemaSettings {
+    settings
         .with_transform(RecursiveTransform(plain_integers))
-        .with_transform(RecursiveTransform(no_default));
-    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+        .with_transform(RecursiveTransform(no_default))
+}
+
+fn pretty<T: JsonSchema>(settings: SchemaSettings, title: &str) -> String {
+    let mut schema = plain(settings).into_generator().into_root_schema_for::<T>();
     let head = schema.ensure_object();
     head.shift_insert(0, "title".to_owned(), title.into());
     if let Some(dialect) = head.shift_remove("$schema") {

@@ -112,13 +112,11 @@ async fn ask(app: &App, method: &str, params: Value, wait: Duration, id: &str) -
 
 /// An agent says in its own way that there is no such session.
 fn of_read(error: bridge::Error, id: &str) -> ApiError {
-    match &error {
-        bridge::Error::Agent(refusal)
-            if refusal.code == -32_002
-                || refusal.message.contains("not found") && refusal.code != -32_601 =>
-        {
-            ApiError::no_session(id)
+    if let bridge::Error::Agent(refusal) = &error {
+        let is_unknown = refusal.code != -32_601 && refusal.message.contains("not found");
+        if refusal.code == -32_002 || is_unknown {
+            return ApiError::no_session(id);
         }
-        _ => ApiError::of(error, Some(id), None),
     }
+    ApiError::of(error, Some(id), None)
 }

@@ -7,6 +7,7 @@ use crate::{event::Frame, recording::RecordingState};
 
 /// Of a session that was created, attached to or brought back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Opened {
     /// The session.
@@ -35,6 +36,7 @@ pub struct Opened {
 
 /// Of `load` and `resume`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Loaded {
     /// What every opening says.
@@ -68,6 +70,7 @@ pub struct Loaded {
 
 /// Of a prompt that was taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Accepted {
     /// The daemon's id of the prompt; its outcome comes as an event with it.
@@ -80,6 +83,7 @@ pub struct Accepted {
 
 /// A live session, as lists and `status` show it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SessionRow {
     /// The session.
@@ -128,6 +132,7 @@ pub struct SessionRow {
 
 /// Why a turn failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TurnFault {
     /// For people.
@@ -142,6 +147,7 @@ pub struct TurnFault {
 
 /// An open request to the people of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Interaction {
     /// What a vote names.
@@ -158,6 +164,7 @@ pub struct Interaction {
 
 /// What a request is about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InteractionAction {
     /// The kind of the tool; `other` where it has none.
     #[serde(rename = "type")]
@@ -174,6 +181,7 @@ pub struct InteractionAction {
 
 /// One option of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Choice {
     /// What a vote names.
@@ -186,6 +194,7 @@ pub struct Choice {
 
 /// `GET /workspaces/:w/sessions/live-state`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LiveState {
     /// 1.
@@ -198,6 +207,7 @@ pub struct LiveState {
 
 /// Whether lists of sessions have changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CatalogVersion {
     /// Of this daemon's life.
     pub generation: String,
@@ -207,6 +217,7 @@ pub struct CatalogVersion {
 
 /// A live session, in short.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LiveRow {
     /// The session.
@@ -236,6 +247,7 @@ pub struct LiveRow {
 
 /// `GET /session/:id/pending-prompts`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PendingPrompts {
     /// The running one first.
@@ -244,6 +256,7 @@ pub struct PendingPrompts {
 
 /// A prompt that is running or waits.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PendingPrompt {
     /// Of the daemon.
@@ -261,6 +274,7 @@ pub struct PendingPrompt {
 
 /// `GET /session/:id/turns/…`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Turn {
     /// The session.
@@ -292,6 +306,7 @@ pub struct Turn {
 
 /// Of a changed approval mode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ModeSet {
     /// The session.
@@ -306,6 +321,7 @@ pub struct ModeSet {
 
 /// Of a changed title.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TitleSet {
     /// The session.
@@ -320,6 +336,7 @@ pub struct TitleSet {
 
 /// Of a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Heartbeat {
     /// The session.
@@ -340,6 +357,7 @@ pub struct Closed {
 
 /// `GET /health?deep=1`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
     /// `ok`.

@@ -263,7 +263,10 @@ fn a_session_that_is_loaded_again_begins_healthy() {
     assert_eq!(loaded["recordingDegraded"], false);
     let history = loaded["compactedReplay"].to_string();
     assert!(history.contains("saved") && !history.contains("lost"));
-    loaded["clientId"].as_str().unwrap().clone_into(&mut story.client);
+    loaded["clientId"]
+        .as_str()
+        .unwrap()
+        .clone_into(&mut story.client);
     let mut events = story.daemon.events(&story.session, "?snapshot=1");
     assert_eq!(snapshot(&mut events)["recordingDegraded"], false);
     let end = story.turn(&mut events, "saved again");

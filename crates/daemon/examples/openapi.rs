@@ -1,0 +1,7 @@
+//! Prints the OpenAPI document.
+
+#![expect(clippy::print_stdout, reason = "its only output")]
+
+fn main() {
+    print!("{}", daemon::openapi::document());
+}

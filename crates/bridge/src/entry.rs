@@ -58,6 +58,8 @@ pub(crate) struct State {
     /// What is known of its stored history.
     pub(crate) stored: Stored,
     pub(crate) title: Option<Title>,
+    /// Its first prompt is the first that is sent here, and names it.
+    pub(crate) is_new: bool,
     pub(crate) turn_error: Option<TurnFault>,
     pub(crate) updated_at_ms: Option<u64>,
     pub(crate) active_at: Instant,
@@ -125,6 +127,7 @@ impl Entry {
                 choices: None,
                 stored: Stored::default(),
                 title: None,
+                is_new: true,
                 turn_error: None,
                 updated_at_ms: None,
                 active_at: Instant::now(),

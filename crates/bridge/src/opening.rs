@@ -590,6 +590,7 @@ impl At {
         let action = self.reservation.action;
         let is_partial = n_beyond > 0;
         Ok(self.register(id.to_owned(), &answer, |held| {
+            held.is_new = false;
             held.choices = answer.choices();
             held.stored = stored;
             if is_partial {
@@ -656,6 +657,13 @@ impl Held<'_> {
                 tracing::debug!("a stored update is malformed");
                 continue;
             };
+            // The first of a whole history names the session.
+            if update.kind == "user_message_chunk"
+                && self.stored.has_more != Some(true)
+                && let Some(text) = update.chunk_text()
+            {
+                self.name_after(&text);
+            }
             id += 1;
             let data = json!({"sessionId": self.entry.id, "update": raw});
             let data = crate::history::raw(&data);

@@ -251,12 +251,8 @@ impl Held<'_> {
         };
         self.prompts.is_idle_cancel_told = false;
         self.touch(queued_at_ms);
-        if self.title.is_none() && !asked.text.trim().is_empty() {
-            let text = &asked.text[..asked.text.floor_char_boundary(TITLE_BYTES_MAX)];
-            self.title = Some(Title {
-                text: text.to_owned(),
-                source: None,
-            });
+        if self.is_new {
+            self.name_after(&asked.text);
         }
         if asked.had_to_wait {
             let data = json!({
@@ -271,6 +267,17 @@ impl Held<'_> {
             self.run(asked);
         }
         Ok(accepted)
+    }
+
+    /// Names a session that has no title after its first prompt.
+    pub(crate) fn name_after(&mut self, text: &str) {
+        if self.title.is_none() && !text.trim().is_empty() {
+            let text = &text[..text.floor_char_boundary(TITLE_BYTES_MAX)];
+            self.title = Some(Title {
+                text: text.to_owned(),
+                source: None,
+            });
+        }
     }
 
     /// Says that a prompt begins.

@@ -412,7 +412,7 @@ pub const PROMPTS_PENDING_DEFAULT: usize = 5;
 pub const TURNS_REMEMBERED_MAX: usize = 64;
 
 /// Bytes of the answer that a settled turn tells.
-pub const TURN_RESULT_BYTES_MAX: usize = 64 << 10;
+pub const TURN_RESULT_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes of finished turns that `load` of a live session answers; whole turns make room.
 pub const HISTORY_TURNS_BYTES_MAX: usize = 4 << 20;

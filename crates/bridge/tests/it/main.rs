@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test stands on fails the test")]
 
 mod child;
+mod crowd;
 mod foreign;
 mod permissions;
 mod prompts;

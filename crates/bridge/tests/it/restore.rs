@@ -68,6 +68,8 @@ async fn a_cold_load_answers_with_the_history_and_counts_its_ids() {
     assert_eq!(kinds(&frames), ["replay_complete", "session_snapshot"]);
     assert_eq!(data(&frames[1])["currentModelId"], "m");
     assert_eq!(data(&frames[1])["currentApprovalMode"], "plan");
+    // What is shown first is not what was said first.
+    assert_eq!(rig.bridge.status("s").unwrap().display_name, None);
     // Warm: the child is not asked, and what came since is in the journal.
     rig.bridge.prompt(&nobody(), "s", said("c")).unwrap();
     let again = load(&rig, "s").await.unwrap().unwrap();
@@ -89,6 +91,8 @@ async fn a_replay_that_is_streamed_is_taken_as_well() {
     rig.child.answer(&request, &json!(null)).await;
     let loaded = loading.await.unwrap().unwrap();
     assert_eq!(loaded.last_event_id, 2);
+    let name = rig.bridge.status("s").unwrap().display_name;
+    assert_eq!(name.as_deref(), Some("a"));
     assert_eq!(
         kinds(&loaded.compacted_replay.unwrap()),
         ["user_message_chunk", "agent_message_chunk"]

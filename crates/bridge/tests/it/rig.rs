@@ -112,14 +112,7 @@ impl Rig {
     }
 
     pub(crate) fn stream_from(&self, id: &str, after: Option<u64>, snapshot: bool) -> Stream {
-        let subscribe = Subscribe {
-            after,
-            epoch: None,
-            queue_frames: 2_048,
-            with_snapshot: snapshot,
-        };
-        let (_, subscription) = self.bridge.subscribe(id, subscribe).unwrap();
-        Stream::new(subscription)
+        stream_of(&self.bridge, id, after, snapshot)
     }
 
     /// Closes a session, the child agreeing.
@@ -132,6 +125,17 @@ impl Rig {
             .await;
         closing.await.unwrap().unwrap();
     }
+}
+
+pub(crate) fn stream_of(bridge: &Bridge, id: &str, after: Option<u64>, snapshot: bool) -> Stream {
+    let subscribe = Subscribe {
+        after,
+        epoch: None,
+        queue_frames: 2_048,
+        with_snapshot: snapshot,
+    };
+    let (_, subscription) = bridge.subscribe(id, subscribe).unwrap();
+    Stream::new(subscription)
 }
 
 /// A stream that is read to where it is.

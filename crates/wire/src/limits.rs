@@ -492,6 +492,9 @@ pub const DAEMON_ASK_TRANSCRIPT_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Bytes of a file of the page; larger ones are not served.
 pub const DAEMON_PAGE_FILE_BYTES_MAX: u64 = 64 << 20;
 
+/// How long after the daemon listens its agent is started, so that who waits for the daemon is answered first.
+pub const AGENT_PREHEAT_DELAY: Duration = Duration::from_millis(50);
+
 /// How long an agent may take to start and to answer `initialize`.
 pub const AGENT_INITIALIZE_WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -502,3 +505,6 @@ pub const AGENT_RESTORE_WAIT_MAX: Duration = Duration::from_secs(60);
 pub const SESSION_IDLE_MAX: Duration = Duration::from_secs(30 * 60);
 /// Registered clients of one session; the one that was not seen for longest makes room.
 pub const CLIENTS_MAX: usize = 1_024;
+
+/// Bytes of one frame that a client takes.
+pub const SDK_FRAME_BYTES_MAX: usize = 16 << 20;

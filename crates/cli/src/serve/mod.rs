@@ -14,7 +14,8 @@ use daemon::Daemon;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use wire::limits::{
-    AGENT_INITIALIZE_WAIT_MAX, AGENT_RESTORE_WAIT_MAX, BUS_RING_EVENTS_MAX, SESSION_IDLE_MAX,
+    AGENT_INITIALIZE_WAIT_MAX, AGENT_PREHEAT_DELAY, AGENT_RESTORE_WAIT_MAX, BUS_RING_EVENTS_MAX,
+    SESSION_IDLE_MAX,
 };
 
 use crate::{
@@ -78,7 +79,10 @@ fn try_run(args: &ServeArgs) -> Result<(), Refusal> {
         );
         // Dropped: who reads no line asks for its health.
         _ = stdio::print(line.as_bytes());
-        let ahead = tokio::spawn(async move { bridge.preheat().await });
+        let ahead = tokio::spawn(async move {
+            tokio::time::sleep(AGENT_PREHEAT_DELAY).await;
+            bridge.preheat().await;
+        });
         let is_good = daemon.serve(listener, end).await;
         ahead.abort();
         Ok(is_good)

@@ -1,5 +1,4 @@
-//! What is current in a session, as a fold over the events of its stream. Pure: a daemon makes its
-//! snapshot with it, a client keeps its view with it, and both come to the same.
+//! What is current in a session, beside its conversation: what `session_snapshot` says.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -23,6 +22,31 @@ pub struct SessionState {
 }
 
 impl SessionState {
+    /// The record failed (R23).
+    pub fn degrade(&mut self) {
+        self.recording_degraded = true;
+        // Only a level that somebody told goes on.
+        if self.recording_state.is_some() {
+            self.recording_state = Some(RecordingState::Degraded);
+        }
+    }
+
+    /// Takes in a snapshot, which is authoritative in what it says; what it leaves out stays as it is (R23).
+    pub fn take(&mut self, snapshot: &crate::event::Snapshot) {
+        if let Some(model) = &snapshot.current_model_id {
+            self.current_model_id.clone_from(model);
+        }
+        if let Some(mode) = &snapshot.current_approval_mode {
+            self.current_approval_mode.clone_from(mode);
+        }
+        if let Some(is_degraded) = snapshot.recording_degraded {
+            self.recording_degraded = is_degraded;
+        }
+        if let Some(state) = snapshot.recording_state {
+            self.recording_state = Some(state);
+        }
+    }
+
     /// Takes in an event, by its `type` and `data`; whether it changed anything. What is not understood
     /// changes nothing.
     pub fn apply(&mut self, kind: &str, data: &RawValue) -> bool {
@@ -83,11 +107,7 @@ impl SessionState {
         if reason != crate::words::REASON_WRITE_FAILED {
             return;
         }
-        self.recording_degraded = true;
-        // Only a level that somebody told goes on.
-        if self.recording_state.is_some() {
-            self.recording_state = Some(RecordingState::Degraded);
-        }
+        self.degrade();
     }
 }
 

@@ -4,8 +4,17 @@
 //! Frames with an id are of the bus: stored, replayed, the same for everybody. Frames without one are for
 //! one stream alone. Shapes: `docs/daemon.md`.
 
+mod payload;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+pub use payload::{
+    ApprovalModeChanged, Command, Ended, MetadataUpdated, ModelSwitched, Payload, PermissionOption,
+    PermissionRequest, PermissionResolved, PlanEntry, PromptNamed, PromptQueued, RecordingDegraded,
+    ResyncRequired, Role, Snapshot, TextChunk, ToolCallFields, TurnComplete, TurnError, Update,
+    Usage,
+};
 
 /// `v` of every frame. New kinds and fields are additive under it (R20).
 pub const EVENT_SCHEMA_VERSION: u32 = 1;

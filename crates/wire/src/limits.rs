@@ -508,3 +508,15 @@ pub const CLIENTS_MAX: usize = 1_024;
 
 /// Bytes of one frame that a client takes.
 pub const SDK_FRAME_BYTES_MAX: usize = 16 << 20;
+
+/// How long a client waits for a connection to its daemon.
+pub const SDK_ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Silence on an event stream after which a client takes it for dead: three heartbeats.
+pub const SDK_SILENCE_MAX: Duration = Duration::from_secs(45);
+
+/// A client's wait before it opens a stream again for the first time; it doubles with every one.
+pub const SDK_RETRY_WAIT_FIRST: Duration = Duration::from_millis(250);
+
+/// The longest of those waits.
+pub const SDK_RETRY_WAIT_MAX: Duration = Duration::from_secs(30);

@@ -1,15 +1,24 @@
 //! What all requests share.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
-use axum::Router;
+use axum::{Extension, Router};
 use bridge::{Bridge, Caller};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Options, gate, metrics::Metrics, rate::Rates, table};
+use crate::{
+    Options,
+    gate::{self, Listening},
+    metrics::Metrics,
+    rate::Rates,
+    table,
+};
 
 /// A daemon: its routes over a bridge.
 #[derive(Debug, Clone)]
@@ -54,7 +63,13 @@ impl Daemon {
         }
     }
 
-    /// Its routes, behind the gate that every request passes.
+    /// Its routes, behind the gate that every request passes, as they are where it listens at `at`: whom a
+    /// request names as its host, and which page it comes from, is looked at then.
+    pub fn router_at(&self, at: SocketAddr) -> Router {
+        self.router().layer(Extension(Listening(at)))
+    }
+
+    /// Its routes in memory, where nobody names a host.
     pub fn router(&self) -> Router {
         let gate = axum::middleware::from_fn_with_state(Arc::clone(&self.app), gate::pass);
         table::router()
@@ -99,10 +114,14 @@ impl Drop for OpenStream {
 #[derive(Debug, Clone)]
 pub(crate) struct Asker(pub(crate) Caller);
 
-/// 16 hexadecimal digits of a text, the same in every life of the daemon (FNV-1a).
+/// 16 hexadecimal digits of a text, the same in every life of the daemon.
 fn id_of(text: &str) -> String {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    });
-    format!("{hash:016x}")
+    format!("{:016x}", hash_of(text.as_bytes()))
+}
+
+/// FNV-1a: equal bytes have equal hashes, in every life of the daemon.
+pub(crate) fn hash_of(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }

@@ -11,7 +11,7 @@ use axum::{
         header::{
             ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
             ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
-            AUTHORIZATION, HOST, ORIGIN, RETRY_AFTER, VARY,
+            AUTHORIZATION, HOST, IF_NONE_MATCH, ORIGIN, RETRY_AFTER, VARY,
         },
     },
     middleware::Next,
@@ -26,7 +26,7 @@ use uuid::Uuid;
 use crate::{
     app::{App, Asker},
     error::ApiError,
-    page,
+    etag, page,
     rate::{Allowance, Tier},
 };
 
@@ -37,7 +37,7 @@ const CLIENT_ID_LENGTH_MAX: usize = 128;
 /// Names of this machine, besides the address that is listened on.
 const LOCAL_NAMES: [&str; 4] = ["localhost", "127.0.0.1", "[::1]", "host.docker.internal"];
 
-/// Where the daemon listens; set by the server on every request.
+/// Where the daemon listens; absent in memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Listening(pub(crate) SocketAddr);
 
@@ -52,7 +52,7 @@ pub(crate) async fn pass(
     let route = request
         .extensions()
         .get::<MatchedPath>()
-        .map_or("", |path| route_of(path.as_str()))
+        .map_or("", MatchedPath::as_str)
         .to_owned();
     let session = session_of(request.uri().path()).map(str::to_owned);
     let span = tracing::info_span!("request", %id, session = session.as_deref());
@@ -61,7 +61,12 @@ pub(crate) async fn pass(
     let response = async {
         match admit(&app, &mut request) {
             Ok(Admitted { cors, allowance }) => {
-                let mut response = next.run(request).await;
+                let known = known_tags(&request);
+                let response = next.run(request).await;
+                let mut response = match known {
+                    Some(known) => etag::tagged(response, &known).await,
+                    None => response,
+                };
                 if let Some(allowance) = allowance {
                     tell_rate(response.headers_mut(), allowance);
                 }
@@ -84,9 +89,10 @@ pub(crate) async fn pass(
     response
 }
 
-/// The pattern of a route, which has few values.
-fn route_of(pattern: &str) -> &str {
-    pattern
+/// What a read says that it has already; `None` for what is no read.
+fn known_tags(request: &Request) -> Option<Vec<HeaderValue>> {
+    let known = request.headers().get_all(IF_NONE_MATCH).iter().cloned();
+    (*request.method() == Method::GET).then(|| known.collect())
 }
 
 fn session_of(path: &str) -> Option<&str> {
@@ -211,17 +217,23 @@ enum Origin {
 }
 
 fn origin(app: &App, headers: &HeaderMap, listening: Option<SocketAddr>) -> Origin {
-    let Some(origin) = headers.get(ORIGIN) else {
+    let mut origins = headers.get_all(ORIGIN).iter();
+    let Some(origin) = origins.next() else {
         return Origin::Own;
     };
+    if origins.next().is_some() {
+        return Origin::Foreign;
+    }
     let Ok(text) = origin.to_str() else {
         return Origin::Foreign;
     };
     let is_own = listening.is_some_and(|listening| {
         let port = listening.port();
-        LOCAL_NAMES
-            .into_iter()
-            .any(|name| text.eq_ignore_ascii_case(&format!("http://{name}:{port}")))
+        let is_at = |host: &str| text.eq_ignore_ascii_case(&format!("http://{host}"));
+        is_at(&listening.to_string())
+            || LOCAL_NAMES
+                .into_iter()
+                .any(|name| is_at(&format!("{name}:{port}")))
     });
     let allowed = &app.options.allow_origins;
     if is_own {

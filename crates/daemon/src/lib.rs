@@ -5,6 +5,7 @@
 mod app;
 mod body;
 mod error;
+mod etag;
 mod gate;
 mod metrics;
 #[cfg(feature = "schema")]

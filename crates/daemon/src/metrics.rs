@@ -9,6 +9,11 @@ use prometheus_client::{
 
 use crate::app::App;
 
+/// Methods that are counted by their names; clients may make up any number of others.
+const KNOWN: [&str; 8] = [
+    "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE",
+];
+
 /// An answered request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Request {
@@ -26,8 +31,13 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(crate) fn count_request(&self, method: &Method, route: &str, status: u16) {
+        let method = if KNOWN.contains(&method.as_str()) {
+            method.as_str()
+        } else {
+            "other"
+        };
         let labels = Request {
-            method: method.as_str().to_owned(),
+            method: method.to_owned(),
             route: route.to_owned(),
             status,
         };

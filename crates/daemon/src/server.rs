@@ -29,7 +29,7 @@ use wire::limits::{
     DAEMON_WRITE_STALL_MAX,
 };
 
-use crate::{Daemon, gate::Listening};
+use crate::Daemon;
 
 /// Why a daemon does not begin; the text names the mend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -75,7 +75,7 @@ impl Daemon {
         let Ok(at) = listener.local_addr() else {
             return false;
         };
-        let router = self.router();
+        let router = self.router_at(at);
         let graceful = GracefulShutdown::new();
         let places = Arc::new(Semaphore::new(DAEMON_CONNECTIONS_MAX));
         let mut http = http1::Builder::new();
@@ -91,7 +91,6 @@ impl Daemon {
             };
             let service = router.clone().map_request(move |mut request: Request<_>| {
                 request.extensions_mut().insert(ConnectInfo(peer));
-                request.extensions_mut().insert(Listening(at));
                 request
             });
             let io = TokioIo::new(Unstuck::new(stream));

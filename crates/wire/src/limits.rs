@@ -432,6 +432,9 @@ pub const REAPER_INTERVAL: Duration = Duration::from_secs(60);
 /// Bytes of a request's body.
 pub const DAEMON_BODY_BYTES_MAX: usize = 10 << 20;
 
+/// Bytes of an answer that gets an `ETag`; larger ones are sent whole every time.
+pub const DAEMON_TAGGED_BYTES_MAX: u64 = 1 << 20;
+
 /// Connections at a time; further ones wait to be accepted.
 pub const DAEMON_CONNECTIONS_MAX: usize = 4_096;
 

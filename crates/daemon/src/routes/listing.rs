@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use axum::{
-    extract::{Path, Query, State},
+    extract::{Query, State},
     http::{HeaderValue, header::CACHE_CONTROL},
     response::IntoResponse,
 };
@@ -14,7 +14,7 @@ use wire::{
     limits::{DAEMON_LIST_ROWS_DEFAULT, DAEMON_LIST_ROWS_MAX, DAEMON_LIST_ROWS_ORGANIZED_MAX},
 };
 
-use super::{Answer, Fields, Id, Shared, good};
+use super::{Answer, Fields, Id, Named, Shared, good};
 use crate::{app::App, error::ApiError};
 
 /// What a list is asked for.
@@ -94,7 +94,7 @@ fn cursor_of(text: &str) -> Option<(u64, usize)> {
 /// `GET /workspace/{id}/sessions`, and its twin below `/workspaces`.
 pub(crate) async fn sessions(
     State(app): Shared,
-    Path(workspace): Id,
+    Named(workspace): Id,
     Query(query): Fields,
 ) -> Answer {
     check_workspace(&app, &workspace)?;
@@ -234,7 +234,7 @@ fn of_live(wish: &Wish, row: &SessionRow) -> Value {
 }
 
 /// `GET /workspaces/{id}/sessions/live-state`.
-pub(crate) async fn live_state(State(app): Shared, Path(workspace): Id) -> Answer {
+pub(crate) async fn live_state(State(app): Shared, Named(workspace): Id) -> Answer {
     check_workspace(&app, &workspace)?;
     let mut answer = axum::Json(app.bridge.live_state()).into_response();
     answer
@@ -244,7 +244,7 @@ pub(crate) async fn live_state(State(app): Shared, Path(workspace): Id) -> Answe
 }
 
 /// `GET /workspaces/{id}/session-info`.
-pub(crate) async fn info(State(app): Shared, Path(workspace): Id) -> Answer {
+pub(crate) async fn info(State(app): Shared, Named(workspace): Id) -> Answer {
     check_workspace(&app, &workspace)?;
     let counts = match app.options.project.clone() {
         None => Ok((0, 0)),

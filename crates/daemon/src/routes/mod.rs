@@ -12,10 +12,11 @@ use std::{collections::HashMap, sync::Arc};
 
 use axum::{
     Json,
-    extract::{Extension, Path, Query, State},
+    extract::{Extension, FromRequestParts, Path, Query, State},
+    http::request::Parts,
     response::{IntoResponse, Response},
 };
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     app::{App, Asker},
@@ -24,9 +25,23 @@ use crate::{
 
 pub(crate) type Shared = State<Arc<App>>;
 pub(crate) type Who = Extension<Asker>;
-pub(crate) type Id = Path<String>;
+pub(crate) type Id = Named<String>;
 pub(crate) type Fields = Query<HashMap<String, String>>;
 pub(crate) type Answer = Result<Response, ApiError>;
+
+/// What a path names, decoded; what is no text there is refused as every error is.
+#[derive(Debug)]
+pub(crate) struct Named<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let path = Path::from_request_parts(parts, state).await;
+        path.map(|Path(names)| Self(names))
+            .map_err(|_no_text| ApiError::bad("the path is not valid UTF-8"))
+    }
+}
 
 /// 200 with a body.
 pub(crate) fn good(body: impl Serialize) -> Answer {

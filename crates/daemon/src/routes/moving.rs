@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{Path, Query, State},
+    extract::{Query, State},
     http::{StatusCode, header},
     response::IntoResponse,
 };
@@ -14,7 +14,7 @@ use transcript::{
 };
 use wire::limits::DAEMON_BATCH_SESSIONS_MAX;
 
-use super::{Answer, Fields, Id, Shared, good};
+use super::{Answer, Fields, Id, Named, Shared, good};
 use crate::{app::App, body::Body, error::ApiError};
 
 /// The sessions that a request names.
@@ -179,7 +179,7 @@ async fn deleted(app: &Arc<App>, id: &str) -> Result<bool, ApiError> {
 }
 
 /// `GET /session/{id}/export`: what is saved of a session, as Markdown or JSON.
-pub(crate) async fn exported(State(app): Shared, Path(id): Id, Query(query): Fields) -> Answer {
+pub(crate) async fn exported(State(app): Shared, Named(id): Id, Query(query): Fields) -> Answer {
     let (is_json, kind) = match query.get("format").map(String::as_str) {
         None | Some("md") => (false, "text/markdown; charset=utf-8"),
         Some("json") => (true, "application/json; charset=utf-8"),

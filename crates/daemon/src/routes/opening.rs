@@ -1,7 +1,7 @@
 //! Sessions that begin, come back, and end.
 
 use axum::{
-    extract::{Extension, Path, State},
+    extract::{Extension, State},
     http::StatusCode,
     response::IntoResponse,
 };
@@ -12,7 +12,7 @@ use wire::{
     limits::DAEMON_HISTORY_PAGE_MAX,
 };
 
-use super::{Answer, Id, Shared, Who, good, told};
+use super::{Answer, Id, Named, Shared, Who, good, told};
 use crate::{app::App, body::Body, error::ApiError};
 
 /// The approval modes that there are.
@@ -111,7 +111,7 @@ fn check_cwd(app: &App, body: &Body) -> Result<(), ApiError> {
 pub(crate) async fn load(
     State(app): Shared,
     Extension(who): Who,
-    Path(id): Id,
+    Named(id): Id,
     body: Body,
 ) -> Answer {
     check_cwd(&app, &body)?;
@@ -153,7 +153,7 @@ pub(crate) async fn load(
 pub(crate) async fn resume(
     State(app): Shared,
     Extension(who): Who,
-    Path(id): Id,
+    Named(id): Id,
     body: Body,
 ) -> Answer {
     check_cwd(&app, &body)?;
@@ -194,7 +194,7 @@ async fn refuse_archived(app: &App, id: &str) -> Result<(), ApiError> {
 pub(crate) async fn detach(
     State(app): Shared,
     Extension(who): Who,
-    Path(id): Id,
+    Named(id): Id,
     _: Body,
 ) -> Answer {
     app.bridge.detach(&who.0, &id).await;
@@ -202,7 +202,7 @@ pub(crate) async fn detach(
 }
 
 /// `DELETE /session/{id}`.
-pub(crate) async fn close(State(app): Shared, Extension(who): Who, Path(id): Id) -> Answer {
+pub(crate) async fn close(State(app): Shared, Extension(who): Who, Named(id): Id) -> Answer {
     told(app.bridge.close(&who.0, &id).await, &id, &who)?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

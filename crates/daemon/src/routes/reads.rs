@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use axum::extract::{Extension, Path, Query, State};
+use axum::extract::{Extension, Query, State};
 use serde_json::{Map, Value, json};
 use wire::limits::{DAEMON_ASK_TRANSCRIPT_WAIT_MAX, DAEMON_ASK_WAIT_MAX, DAEMON_HISTORY_PAGE_MAX};
 
-use super::{Answer, Fields, Id, Shared, Who, good, told};
+use super::{Answer, Fields, Id, Named, Shared, Who, good, told};
 use crate::{
     app::{App, Asker},
     error::ApiError,
@@ -26,12 +26,16 @@ async fn read(app: &App, who: &Asker, id: &str, method: &str) -> Answer {
 }
 
 /// `GET /session/{id}/context`.
-pub(crate) async fn context(State(app): Shared, Extension(who): Who, Path(id): Id) -> Answer {
+pub(crate) async fn context(State(app): Shared, Extension(who): Who, Named(id): Id) -> Answer {
     read(&app, &who, &id, "context").await
 }
 
 /// `GET /session/{id}/context-usage`.
-pub(crate) async fn context_usage(State(app): Shared, Extension(who): Who, Path(id): Id) -> Answer {
+pub(crate) async fn context_usage(
+    State(app): Shared,
+    Extension(who): Who,
+    Named(id): Id,
+) -> Answer {
     read(&app, &who, &id, "context_usage").await
 }
 
@@ -39,28 +43,28 @@ pub(crate) async fn context_usage(State(app): Shared, Extension(who): Who, Path(
 pub(crate) async fn supported_commands(
     State(app): Shared,
     Extension(who): Who,
-    Path(id): Id,
+    Named(id): Id,
 ) -> Answer {
     read(&app, &who, &id, "supported_commands").await
 }
 
 /// `GET /session/{id}/stats`.
-pub(crate) async fn stats(State(app): Shared, Extension(who): Who, Path(id): Id) -> Answer {
+pub(crate) async fn stats(State(app): Shared, Extension(who): Who, Named(id): Id) -> Answer {
     read(&app, &who, &id, "stats").await
 }
 
 /// `GET /session/{id}/tasks`.
-pub(crate) async fn tasks(State(app): Shared, Extension(who): Who, Path(id): Id) -> Answer {
+pub(crate) async fn tasks(State(app): Shared, Extension(who): Who, Named(id): Id) -> Answer {
     read(&app, &who, &id, "tasks").await
 }
 
 /// `GET /session/{id}/turn-index`.
-pub(crate) async fn turn_index(State(app): Shared, Path(id): Id, Query(query): Fields) -> Answer {
+pub(crate) async fn turn_index(State(app): Shared, Named(id): Id, Query(query): Fields) -> Answer {
     paged(&app, "turn_index", &id, &query).await
 }
 
 /// `GET /session/{id}/transcript`.
-pub(crate) async fn transcript(State(app): Shared, Path(id): Id, Query(query): Fields) -> Answer {
+pub(crate) async fn transcript(State(app): Shared, Named(id): Id, Query(query): Fields) -> Answer {
     paged(&app, "transcript", &id, &query).await
 }
 

@@ -1,14 +1,14 @@
 //! What is changed in a live session, and how it stands.
 
-use axum::extract::{Extension, Path, State};
+use axum::extract::{Extension, State};
 use serde_json::Value;
 use wire::limits::DAEMON_NAME_CHARS_MAX;
 
-use super::{Answer, Id, Shared, Who, good, opening::mode_of, told};
+use super::{Answer, Id, Named, Shared, Who, good, opening::mode_of, told};
 use crate::{body::Body, error::ApiError};
 
 /// `GET /session/{id}/status`.
-pub(crate) async fn status(State(app): Shared, Extension(who): Who, Path(id): Id) -> Answer {
+pub(crate) async fn status(State(app): Shared, Extension(who): Who, Named(id): Id) -> Answer {
     good(told(app.bridge.status(&id), &id, &who)?)
 }
 
@@ -16,7 +16,7 @@ pub(crate) async fn status(State(app): Shared, Extension(who): Who, Path(id): Id
 pub(crate) async fn heartbeat(
     State(app): Shared,
     Extension(who): Who,
-    Path(id): Id,
+    Named(id): Id,
     _: Body,
 ) -> Answer {
     good(told(app.bridge.heartbeat(&who.0, &id), &id, &who)?)
@@ -26,7 +26,7 @@ pub(crate) async fn heartbeat(
 pub(crate) async fn model(
     State(app): Shared,
     Extension(who): Who,
-    Path(id): Id,
+    Named(id): Id,
     body: Body,
 ) -> Answer {
     let model = body
@@ -41,7 +41,7 @@ pub(crate) async fn model(
 pub(crate) async fn approval_mode(
     State(app): Shared,
     Extension(who): Who,
-    Path(id): Id,
+    Named(id): Id,
     body: Body,
 ) -> Answer {
     let mode = mode_of(body.text("mode"))?;
@@ -62,7 +62,7 @@ pub(crate) async fn approval_mode(
 pub(crate) async fn metadata(
     State(app): Shared,
     Extension(who): Who,
-    Path(id): Id,
+    Named(id): Id,
     body: Body,
 ) -> Answer {
     let name = match body.get("displayName") {

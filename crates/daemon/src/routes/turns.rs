@@ -2,7 +2,7 @@
 
 use axum::{
     Json,
-    extract::{Extension, Path, State},
+    extract::{Extension, State},
     http::StatusCode,
     response::IntoResponse,
 };
@@ -10,14 +10,14 @@ use bridge::TurnQuery;
 use serde_json::{Map, Value, json, value::RawValue};
 use wire::http::{Prompt, Vote};
 
-use super::{Answer, Id, Shared, Who, good, told};
+use super::{Answer, Id, Named, Shared, Who, good, told};
 use crate::{app::Asker, body::Body, error::ApiError, routes::Fields};
 
 /// `POST /session/{id}/prompt`.
 pub(crate) async fn prompt(
     State(app): Shared,
     Extension(who): Who,
-    Path(id): Id,
+    Named(id): Id,
     body: Body,
 ) -> Answer {
     let is_prompt = |value: &&Value| {
@@ -65,7 +65,7 @@ pub(crate) async fn prompt(
 pub(crate) async fn cancel(
     State(app): Shared,
     Extension(who): Who,
-    Path(id): Id,
+    Named(id): Id,
     _: Body,
 ) -> Answer {
     told(app.bridge.cancel(&who.0, &id).await, &id, &who)?;
@@ -73,7 +73,7 @@ pub(crate) async fn cancel(
 }
 
 /// `GET /session/{id}/pending-prompts`.
-pub(crate) async fn pending(State(app): Shared, Extension(who): Who, Path(id): Id) -> Answer {
+pub(crate) async fn pending(State(app): Shared, Extension(who): Who, Named(id): Id) -> Answer {
     good(told(app.bridge.pending_prompts(&id), &id, &who)?)
 }
 
@@ -81,7 +81,7 @@ pub(crate) async fn pending(State(app): Shared, Extension(who): Who, Path(id): I
 pub(crate) async fn remove(
     State(app): Shared,
     Extension(who): Who,
-    Path((id, prompt)): Path<(String, String)>,
+    Named((id, prompt)): Named<(String, String)>,
 ) -> Answer {
     let removed = told(
         app.bridge.remove_prompt(&who.0, &id, &prompt).await,
@@ -95,7 +95,7 @@ pub(crate) async fn remove(
 pub(crate) async fn turn(
     State(app): Shared,
     Extension(who): Who,
-    Path((id, prompt)): Path<(String, String)>,
+    Named((id, prompt)): Named<(String, String)>,
 ) -> Answer {
     let query = match prompt.as_str() {
         "current" => TurnQuery::Current,
@@ -109,7 +109,7 @@ pub(crate) async fn turn(
 pub(crate) async fn vote(
     State(app): Shared,
     Extension(who): Who,
-    Path((id, request)): Path<(String, String)>,
+    Named((id, request)): Named<(String, String)>,
     body: Body,
 ) -> Answer {
     let vote = vote_of(body)?;
@@ -122,7 +122,7 @@ pub(crate) async fn vote(
 pub(crate) async fn vote_anywhere(
     State(app): Shared,
     Extension(who): Who,
-    Path(request): Id,
+    Named(request): Id,
     body: Body,
 ) -> Answer {
     let vote = vote_of(body)?;
@@ -175,7 +175,7 @@ fn rest(fields: Map<String, Value>) -> Option<Box<RawValue>> {
 pub(crate) async fn events(
     State(app): Shared,
     Extension(who): Who,
-    Path(id): Id,
+    Named(id): Id,
     axum::extract::Query(query): Fields,
     headers: axum::http::HeaderMap,
 ) -> Answer {

@@ -1,13 +1,13 @@
 //! The daemon itself: whether it lives, what it can do, and the small answers that the stock page asks for.
 
 use axum::{
-    extract::{Path, Query, State},
+    extract::{Query, State},
     response::IntoResponse,
 };
 use serde_json::{Value, json};
 use wire::limits::BUS_RING_EVENTS_MAX;
 
-use super::{Answer, Fields, Id, Shared, good, listing::check_workspace};
+use super::{Answer, Fields, Id, Named, Shared, good, listing::check_workspace};
 use crate::{app::App, error::ApiError};
 
 /// What clients may rely on: what is really served.
@@ -184,30 +184,30 @@ fn empty(app: &App, id: &str, body: Value) -> Answer {
 }
 
 /// `GET /session/{id}/attachments`.
-pub(crate) async fn attachments(State(app): Shared, Path(id): Id) -> Answer {
+pub(crate) async fn attachments(State(app): Shared, Named(id): Id) -> Answer {
     empty(&app, &id, json!({"attachments": []}))
 }
 
 /// `GET /session/{id}/artifacts`.
-pub(crate) async fn artifacts(State(app): Shared, Path(id): Id) -> Answer {
+pub(crate) async fn artifacts(State(app): Shared, Named(id): Id) -> Answer {
     let now = iso((app.options.now_ms)());
     let body = json!({"v": 1, "sessionId": id, "artifacts": [], "generatedAt": now, "limits": {}});
     empty(&app, &id, body)
 }
 
 /// `GET /session/{id}/sources`.
-pub(crate) async fn sources(State(app): Shared, Path(id): Id) -> Answer {
+pub(crate) async fn sources(State(app): Shared, Named(id): Id) -> Answer {
     empty(&app, &id, json!({"revision": 0, "sources": []}))
 }
 
 /// `GET /session/{id}/goal`.
-pub(crate) async fn goal(State(app): Shared, Path(id): Id) -> Answer {
+pub(crate) async fn goal(State(app): Shared, Named(id): Id) -> Answer {
     let body = json!({"snapshot": {"v": 2, "goal": null, "activity": "idle"}});
     empty(&app, &id, body)
 }
 
 /// `GET /session/{id}/mid-turn-messages`.
-pub(crate) async fn mid_turn_messages(State(app): Shared, Path(id): Id) -> Answer {
+pub(crate) async fn mid_turn_messages(State(app): Shared, Named(id): Id) -> Answer {
     let body = json!({"messages": [], "settledMessageIds": [], "promotedMessageIds": []});
     empty(&app, &id, body)
 }
@@ -223,7 +223,7 @@ pub(crate) async fn standalone() -> Answer {
 }
 
 /// `GET /workspace/{models,providers,settings,voice}`.
-pub(crate) async fn small(State(app): Shared, Path(what): Id) -> Answer {
+pub(crate) async fn small(State(app): Shared, Named(what): Id) -> Answer {
     let cwd = app.options.workspace.to_string_lossy();
     good(match what.as_str() {
         "models" => json!({"models": []}),
@@ -235,13 +235,13 @@ pub(crate) async fn small(State(app): Shared, Path(what): Id) -> Answer {
 }
 
 /// `GET /workspaces/{id}/session-groups`.
-pub(crate) async fn groups(State(app): Shared, Path(workspace): Id) -> Answer {
+pub(crate) async fn groups(State(app): Shared, Named(workspace): Id) -> Answer {
     check_workspace(&app, &workspace)?;
     good(json!({"groups": [], "colorOptions": []}))
 }
 
 /// `GET /workspaces/{id}/git`.
-pub(crate) async fn git(State(app): Shared, Path(workspace): Id) -> Answer {
+pub(crate) async fn git(State(app): Shared, Named(workspace): Id) -> Answer {
     check_workspace(&app, &workspace)?;
     good(json!({"v": 1, "workspaceCwd": app.options.workspace.to_string_lossy(), "branch": null}))
 }

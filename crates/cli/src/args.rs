@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use agent::approval::Mode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// A coding agent that never lies about its record.
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Acp(Box<RunArgs>),
     /// Host sessions for many clients over HTTP.
     Serve(Box<ServeArgs>),
+    /// Work with the sessions of a daemon.
+    Remote(RemoteArgs),
     /// Say whether sessions can be recorded here, and what to do where not.
     Doctor {
         /// As JSON.
@@ -325,6 +328,79 @@ pub(crate) struct ServeArgs {
     pub(crate) agent_args: Vec<std::ffi::OsString>,
 }
 
+/// Flags of `onrecord remote`.
+#[derive(Debug, Args)]
+pub(crate) struct RemoteArgs {
+    /// Where the daemon is.
+    #[arg(
+        long,
+        global = true,
+        default_value = "http://127.0.0.1:4170",
+        env = "ONRECORD_URL",
+        value_name = "URL"
+    )]
+    pub(crate) url: String,
+
+    /// What the daemon wants to see.
+    #[arg(
+        long,
+        global = true,
+        env = "ONRECORD_TOKEN",
+        hide_env_values = true,
+        value_name = "TOKEN"
+    )]
+    pub(crate) token: Option<String>,
+
+    /// As JSON, an object a line.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: RemoteCommand,
+}
+
+/// `onrecord remote …`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RemoteCommand {
+    /// Say something, and print what is answered.
+    Prompt(RemotePromptArgs),
+    /// The sessions of the daemon, the last active first.
+    List {
+        /// No more than these; 0 for all.
+        #[arg(long, default_value_t = 50, value_name = "N")]
+        limit: usize,
+    },
+    /// Print what happens in a session, until it ends.
+    Watch {
+        /// The session.
+        session: String,
+    },
+}
+
+/// Flags of `onrecord remote prompt`.
+#[derive(Debug, Args)]
+pub(crate) struct RemotePromptArgs {
+    /// What is said.
+    pub(crate) text: String,
+
+    /// In this session; in a new one where it is not given.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+
+    /// The approval mode of a new session.
+    #[arg(long, value_enum, value_name = "MODE", conflicts_with = "session")]
+    pub(crate) approval_mode: Option<ApprovalMode>,
+
+    /// Leave questions about tools to other clients, instead of refusing them.
+    #[arg(long)]
+    pub(crate) wait_for_votes: bool,
+
+    /// End with 74 where part of the session is not saved.
+    #[arg(long)]
+    pub(crate) require_recording: bool,
+}
+
 /// Values of `--permission-policy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PermissionPolicy {
@@ -369,6 +445,19 @@ pub(crate) enum ApprovalMode {
     Auto,
     /// Everything runs.
     Yolo,
+}
+
+impl ApprovalMode {
+    /// What it means.
+    pub(crate) fn mode(self) -> Mode {
+        match self {
+            Self::Plan => Mode::Plan,
+            Self::Default => Mode::Default,
+            Self::AutoEdit => Mode::AutoEdit,
+            Self::Auto => Mode::Auto,
+            Self::Yolo => Mode::Yolo,
+        }
+    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

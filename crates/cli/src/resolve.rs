@@ -20,7 +20,7 @@ use agent::{
 };
 
 use crate::{
-    args::{ApprovalMode, InputFormat, OutputFormat, RunArgs},
+    args::{InputFormat, OutputFormat, RunArgs},
     config_file::ConfigFile,
     exit::Exit,
     place::{Place, physical},
@@ -255,13 +255,7 @@ fn mode(args: &RunArgs, file: &ConfigFile) -> Result<Mode, Refusal> {
         return Ok(Mode::Yolo);
     }
     if let Some(mode) = args.approval_mode {
-        return Ok(match mode {
-            ApprovalMode::Plan => Mode::Plan,
-            ApprovalMode::Default => Mode::Default,
-            ApprovalMode::AutoEdit => Mode::AutoEdit,
-            ApprovalMode::Auto => Mode::Auto,
-            ApprovalMode::Yolo => Mode::Yolo,
-        });
+        return Ok(mode.mode());
     }
     let Some(word) = &file.approval.mode else {
         return Ok(Mode::Default);

@@ -214,6 +214,15 @@ impl Client {
             .await
     }
 
+    /// Leaves a session; the last one out closes it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn detach(&self, id: &str, client: Option<&str>) -> Result<(), Error> {
+        self.done(Method::POST, id, "/detach", Some(&json!({})), client)
+            .await
+    }
+
     /// Closes a session for everybody.
     ///
     /// # Errors

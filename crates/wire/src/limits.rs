@@ -523,3 +523,6 @@ pub const SDK_RETRY_WAIT_FIRST: Duration = Duration::from_millis(250);
 
 /// The longest of those waits.
 pub const SDK_RETRY_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// How long `onrecord remote prompt` tries to reach a daemon that was there before.
+pub const REMOTE_GONE_MAX: Duration = Duration::from_secs(60);

@@ -1,6 +1,7 @@
 //! The commands: one file each.
 
 mod doctor;
+mod remote;
 mod sessions;
 
 use std::ffi::OsString;
@@ -41,6 +42,7 @@ pub(crate) fn dispatch(cli: Cli) -> Exit {
         None => run::run(cli.run),
         Some(Command::Acp(args)) => acp::run(*args),
         Some(Command::Serve(args)) => serve::run(*args),
+        Some(Command::Remote(args)) => remote::run(args),
         Some(Command::Sessions(command)) => sessions::run(command),
         Some(Command::Doctor { json }) => doctor::run(json),
     }

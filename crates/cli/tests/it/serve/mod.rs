@@ -2,6 +2,7 @@
 
 mod degraded;
 mod page;
+mod remote;
 mod sdk;
 mod stories;
 mod storm;

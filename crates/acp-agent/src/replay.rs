@@ -51,9 +51,14 @@ pub(crate) fn update(step: &Replayed) -> Update<'_> {
 
 fn meta(step: &Replayed) -> Map<String, Value> {
     let mut meta = Map::new();
-    if let Some(time) = &step.time {
+    let time = step.time.as_ref().and_then(|time| time.parse().ok());
+    if let Some(time) = time.map(jiff::Timestamp::as_millisecond) {
         meta.insert("timestamp".to_owned(), json!(time));
     }
+    meta.insert(
+        "qwenTranscript".to_owned(),
+        json!({"sourceRecordIds": [step.record_uuid]}),
+    );
     meta.insert("qwen.session.recordId".to_owned(), json!(step.record_uuid));
     meta
 }

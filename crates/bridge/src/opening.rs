@@ -650,7 +650,7 @@ impl At {
 impl Held<'_> {
     /// Takes in stored updates: they have ids and are told within the answer, and are in no ring.
     fn seed(&mut self, updates: &VecDeque<Box<RawValue>>) {
-        let at_ms = (self.entry.now_ms)();
+        let now_ms = (self.entry.now_ms)();
         let mut id = 0;
         for raw in updates {
             let Some(update) = update::read::<Update<'_>>(raw) else {
@@ -673,7 +673,7 @@ impl Held<'_> {
                 data: &data,
                 prompt_id: None,
                 originator: None,
-                at_ms,
+                at_ms: update.recorded_at_ms().unwrap_or(now_ms),
             };
             self.history.seed(&noted, &update);
         }

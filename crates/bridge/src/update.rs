@@ -37,6 +37,13 @@ pub(crate) struct Update<'a> {
     pub(crate) meta: Option<&'a RawValue>,
 }
 
+/// When a stored update was recorded.
+#[derive(Debug, Deserialize)]
+struct Recorded {
+    /// Ms since 1970.
+    timestamp: u64,
+}
+
 /// A block that is text and nothing else.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,6 +55,12 @@ struct Text<'a> {
 }
 
 impl<'a> Update<'a> {
+    /// When it was recorded, where it says so; in ms since 1970.
+    pub(crate) fn recorded_at_ms(&self) -> Option<u64> {
+        let recorded: Recorded = serde_json::from_str(self.meta?.get()).ok()?;
+        Some(recorded.timestamp)
+    }
+
     /// The text of a chunk, where its content is text and nothing else.
     pub(crate) fn chunk_text(&self) -> Option<Cow<'a, str>> {
         if !self.kind.ends_with("_chunk") {

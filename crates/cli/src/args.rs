@@ -99,6 +99,8 @@ pub(crate) enum ExportFormat {
     Md,
     /// JSON.
     Json,
+    /// The records as they stand, one a line.
+    Jsonl,
 }
 
 /// Flags of a run.

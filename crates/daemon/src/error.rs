@@ -11,6 +11,9 @@ use wire::words;
 /// Seconds after which a client may try again what is full now.
 const RETRY_SECONDS: u64 = 5;
 
+/// What an agent says of a request that it does not know (JSON-RPC 2.0 §5.1).
+const METHOD_NOT_FOUND: i64 = -32_601;
+
 /// An answer that says why there is none.
 #[derive(Debug)]
 pub(crate) struct ApiError {
@@ -145,7 +148,12 @@ impl ApiError {
 
     /// What an agent says of a failure, as JSON-RPC has it, unless it names a place on this machine.
     fn of_agent(error: &bridge::RpcError) -> Self {
-        let answer = Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.message.clone());
+        let status = if error.code == METHOD_NOT_FOUND {
+            StatusCode::NOT_IMPLEMENTED
+        } else {
+            StatusCode::INTERNAL_SERVER_ERROR
+        };
+        let answer = Self::new(status, error.message.clone());
         let mut answer = if names_a_place(&error.message) {
             answer.with("error", "Internal error")
         } else {

@@ -70,6 +70,7 @@ fn good(route: &Route) -> Value {
         "/metrics" => json!({"application/openmetrics-text": {"schema": {"type": "string"}}}),
         "/session/{id}/export" => json!({
             "application/json": {"schema": {"type": "object"}},
+            "application/jsonl": {"schema": {"type": "string"}},
             "text/markdown": {"schema": {"type": "string"}},
         }),
         _ => json!({"application/json": {"schema": schema}}),

@@ -34,6 +34,23 @@ pub fn ask_as(
     headers: &[(&str, &str)],
     body: Option<&Value>,
 ) -> (u16, Value) {
+    let body = body.map(Value::to_string).unwrap_or_default();
+    ask_raw(server, method, path, &as_json(headers), &body)
+}
+
+/// As [`ask`], with these headers alone, but for `Connection`, and `Host` where it is not among them; and a
+/// body that may be anything.
+///
+/// # Panics
+/// As [`ask`].
+#[must_use]
+pub fn ask_raw(
+    server: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> (u16, Value) {
     let (status, mut reader) = match begin(server, method, path, headers, body) {
         Ok(begun) => begun,
         Err(error) => panic!("{method} {path}: {error}"),
@@ -42,6 +59,12 @@ pub fn ask_as(
     // Dropped: a body that ends early is judged as it came.
     _ = reader.read_to_end(&mut text);
     (status, serde_json::from_slice(&text).unwrap_or_default())
+}
+
+fn as_json<'a>(headers: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let mut all = vec![("content-type", "application/json")];
+    all.extend(headers);
+    all
 }
 
 /// The data of the events of a stream, in their order, as they come.
@@ -67,7 +90,7 @@ impl Events {
     /// As [`Events::open`].
     #[must_use]
     pub fn open_as(server: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Self {
-        let (status, reader) = match begin(server, "GET", path, headers, None) {
+        let (status, reader) = match begin(server, "GET", path, headers, "") {
             Ok(begun) => begun,
             Err(error) => panic!("{path}: {error}"),
         };
@@ -142,20 +165,25 @@ fn begin(
     method: &str,
     path: &str,
     headers: &[(&str, &str)],
-    body: Option<&Value>,
+    body: &str,
 ) -> io::Result<(u16, Box<dyn Read + Send>)> {
     let mut stream = TcpStream::connect(server)?;
     stream.set_read_timeout(Some(WAIT_MAX))?;
-    let body = body.map(Value::to_string).unwrap_or_default();
     let length = body.len();
+    let is_host = |(name, _): &(&str, &str)| name.eq_ignore_ascii_case("host");
+    let host = if headers.iter().any(is_host) {
+        String::new()
+    } else {
+        format!("host: {server}\r\n")
+    };
     let headers: String = headers
         .iter()
         .map(|(name, value)| format!("{name}: {value}\r\n"))
         .collect();
     write!(
         stream,
-        "{method} {path} HTTP/1.1\r\nhost: {server}\r\nconnection: close\r\n\
-         content-type: application/json\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+        "{method} {path} HTTP/1.1\r\n{host}connection: close\r\n\
+         content-length: {length}\r\n{headers}\r\n{body}"
     )?;
     let mut reader = BufReader::new(stream);
     let mut line = String::new();

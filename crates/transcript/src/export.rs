@@ -1,4 +1,4 @@
-//! A conversation for people and for other programs: plain text, Markdown, JSON.
+//! A conversation for people and for other programs: plain text, Markdown, JSON, and its lines.
 //!
 //! Every form says where records are missing, what is damaged, and up to where the record goes (B5).
 
@@ -237,6 +237,18 @@ fn fenced(out: &mut impl Write, language: &str, text: &str) -> io::Result<()> {
         "{fence}{language}\n{}\n{fence}\n",
         shown(text).trim_end_matches('\n')
     )
+}
+
+/// Writes the records of the conversation as they stand, one a line.
+///
+/// # Errors
+///
+/// Where `out` refuses.
+pub fn lines(loaded: &Loaded, out: &mut impl Write) -> io::Result<()> {
+    for text in loaded.records.iter().flat_map(Stored::texts) {
+        writeln!(out, "{text}")?;
+    }
+    Ok(())
 }
 
 /// Writes the conversation as one JSON object: what is known of the session, its damage, and its

@@ -287,6 +287,7 @@ fn export(place: &Place, id: &str, format: ExportFormat) -> Result<Exit, Refusal
     print_with(|out| match format {
         ExportFormat::Md => export::markdown(&loaded, out),
         ExportFormat::Json => export::json(&loaded, out),
+        ExportFormat::Jsonl => export::lines(&loaded, out),
     })?;
     Ok(Exit::Success)
 }

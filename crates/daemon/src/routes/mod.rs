@@ -21,6 +21,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     app::{App, Asker},
     error::ApiError,
+    page,
 };
 
 pub(crate) type Shared = State<Arc<App>>;
@@ -37,6 +38,9 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        if parts.uri.path().contains("//") {
+            return Err(page::not_found());
+        }
         let path = Path::from_request_parts(parts, state).await;
         path.map(|Path(names)| Self(names))
             .map_err(|_no_text| ApiError::bad("the path is not valid UTF-8"))

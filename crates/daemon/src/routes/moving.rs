@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     extract::{Query, State},
-    http::{StatusCode, header},
+    http::{HeaderValue, StatusCode, header},
     response::IntoResponse,
 };
 use serde_json::{Map, Value, json};
@@ -178,18 +178,39 @@ async fn deleted(app: &Arc<App>, id: &str) -> Result<bool, ApiError> {
     }
 }
 
-/// `GET /session/{id}/export`: what is saved of a session, as Markdown or JSON.
-pub(crate) async fn exported(State(app): Shared, Named(id): Id, Query(query): Fields) -> Answer {
-    let (is_json, kind) = match query.get("format").map(String::as_str) {
-        None | Some("md") => (false, "text/markdown; charset=utf-8"),
-        Some("json") => (true, "application/json; charset=utf-8"),
-        Some(_) => {
-            return Err(ApiError::invalid(
+/// How a session is exported.
+#[derive(Debug, Clone, Copy)]
+enum Format {
+    Markdown,
+    Json,
+    Lines,
+}
+
+impl Format {
+    fn of(query: Option<&str>) -> Result<Self, ApiError> {
+        match query {
+            None | Some("md") => Ok(Self::Markdown),
+            Some("json") => Ok(Self::Json),
+            Some("jsonl") => Ok(Self::Lines),
+            Some(_) => Err(ApiError::invalid(
                 "invalid_request",
-                "`format` is \"md\" or \"json\"",
-            ));
+                "`format` is \"md\", \"json\" or \"jsonl\"",
+            )),
         }
-    };
+    }
+
+    fn media_type(self) -> &'static str {
+        match self {
+            Self::Markdown => "text/markdown; charset=utf-8",
+            Self::Json => "application/json; charset=utf-8",
+            Self::Lines => "application/jsonl; charset=utf-8",
+        }
+    }
+}
+
+/// `GET /session/{id}/export`: what is saved of a session.
+pub(crate) async fn exported(State(app): Shared, Named(id): Id, Query(query): Fields) -> Answer {
+    let format = Format::of(query.get("format").map(String::as_str))?;
     let Some(project) = app.options.project.clone() else {
         return Err(ApiError::no_session(&id));
     };
@@ -198,14 +219,15 @@ pub(crate) async fn exported(State(app): Shared, Named(id): Id, Query(query): Fi
         let (active, archived) = store::whereabouts(&project, &name);
         let loaded = reader::load(&active.or(archived)?.path).ok()?;
         let mut text = Vec::new();
-        let done = if is_json {
-            export::json(&loaded, &mut text)
-        } else {
-            export::markdown(&loaded, &mut text)
+        let done = match format {
+            Format::Markdown => export::markdown(&loaded, &mut text),
+            Format::Json => export::json(&loaded, &mut text),
+            Format::Lines => export::lines(&loaded, &mut text),
         };
         done.ok().map(|()| text)
     });
     let text = written.await.ok().flatten();
     let text = text.ok_or_else(|| ApiError::no_session(&id))?;
+    let kind = HeaderValue::from_static(format.media_type());
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

@@ -3,6 +3,7 @@
 mod degraded;
 mod page;
 mod remote;
+mod samples;
 mod sdk;
 mod stories;
 mod storm;

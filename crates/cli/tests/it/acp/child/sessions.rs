@@ -224,7 +224,7 @@ fn a_load_shows_what_was_said_before_it_is_answered() {
     assert!(
         replayed
             .iter()
-            .all(|update| update["_meta"]["timestamp"].is_string())
+            .all(|update| update["_meta"]["timestamp"].is_u64())
     );
     assert!(
         client.rpc.answer(id)["result"]["_meta"]

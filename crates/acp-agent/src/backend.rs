@@ -37,7 +37,7 @@ pub trait Backend: Send + Sync + fmt::Debug + 'static {
     ///
     /// # Errors
     /// It is not there, or cannot be read.
-    fn replay(&self, session_id: &str) -> Result<Vec<Replayed>, OpenError>;
+    fn replay(&self, session_id: &str) -> Result<History, OpenError>;
 
     /// The version of the program.
     fn version(&self) -> &'static str;
@@ -83,9 +83,20 @@ pub struct Opened {
     /// Its settings.
     pub controls: Controls,
     /// What was said before.
-    pub replay: Vec<Replayed>,
+    pub history: History,
     /// Its name, where it has one.
     pub title: Option<String>,
+    /// Its record ends in the middle of a line, which is to be mended (B3).
+    pub ends_torn: bool,
+}
+
+/// What was said in a session, as far as its record tells it.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    /// Oldest first.
+    pub steps: Vec<Replayed>,
+    /// What a person is told where that is not all of it.
+    pub damage: Option<String>,
 }
 
 /// A stored session.
@@ -111,6 +122,9 @@ pub enum OpenError {
     /// There is none of that id.
     #[error("there is no such session")]
     NotFound,
+    /// It is in the archive.
+    #[error("the session is archived: unarchive it first")]
+    Archived,
     /// Another process has it; names the mend.
     #[error("{0}")]
     Busy(String),

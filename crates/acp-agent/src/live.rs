@@ -22,7 +22,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use transcript::record::{Title, TitleSource};
 use wire::{
-    limits::{ACP_COMMANDS_WAITING_MAX, SETTLE_WAIT_MAX},
+    limits::{
+        ACP_COMMANDS_WAITING_MAX, INPUT_PROMPTS_BYTES_MAX, SESSION_NAME_CHARS_MAX, SETTLE_WAIT_MAX,
+    },
     recording::{RecordingReport, RecordingState},
     words,
 };
@@ -42,6 +44,8 @@ pub(crate) struct Sessions {
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// No session is opened any more.
+    is_over: bool,
     live: BTreeMap<String, Arc<Live>>,
     /// Ids of sessions on their way from the disk.
     opening: BTreeSet<String>,
@@ -68,7 +72,7 @@ impl Sessions {
     /// Reserves an id; `None` where it is open or being opened.
     pub(crate) fn reserve(&self, id: &str) -> Option<Reserved> {
         let mut inner = self.lock();
-        if inner.live.contains_key(id) || !inner.opening.insert(id.to_owned()) {
+        if inner.is_over || inner.live.contains_key(id) || !inner.opening.insert(id.to_owned()) {
             return None;
         }
         Some(Reserved {
@@ -94,11 +98,16 @@ impl Sessions {
         self.lock().live.keys().cloned().collect()
     }
 
-    /// Takes all of them out.
+    /// Takes all of them out; none is opened any more.
     pub(crate) fn take_all(&self) -> Vec<Arc<Live>> {
-        std::mem::take(&mut self.lock().live)
-            .into_values()
-            .collect()
+        let mut inner = self.lock();
+        inner.is_over = true;
+        std::mem::take(&mut inner.live).into_values().collect()
+    }
+
+    /// Whether they were all taken out.
+    pub(crate) fn is_over(&self) -> bool {
+        self.lock().is_over
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -113,8 +122,8 @@ pub(crate) struct Live {
     pub(crate) cwd: String,
     pub(crate) config: Config,
     pub(crate) controls: Controls,
-    /// What ends each prompt that is not answered yet, in the order of the prompts.
-    unanswered: Mutex<VecDeque<CancellationToken>>,
+    /// The prompts that are not answered yet, in their order.
+    unanswered: Mutex<VecDeque<Unanswered>>,
     /// The daemon's id of the prompt that runs.
     pub(crate) prompt_id: Arc<Mutex<Option<String>>>,
     pub(crate) began: SystemTime,
@@ -127,6 +136,14 @@ pub(crate) struct Live {
     pub(crate) states: States,
     /// Ends what follows the session's record.
     pub(crate) gone: CancellationToken,
+}
+
+/// A prompt that is not answered yet.
+#[derive(Debug)]
+struct Unanswered {
+    /// Ends it.
+    cancel: CancellationToken,
+    n_bytes: usize,
 }
 
 /// What is known after the last turn.
@@ -155,6 +172,8 @@ enum Command {
 pub(crate) struct Asked {
     /// `None` goes on with the turn that was left before it was done.
     pub(crate) prompt: Option<Prompt>,
+    /// What it is in place of a prompt to the model.
+    pub(crate) command: Option<SlashCommand>,
     pub(crate) prompt_id: Option<String>,
     pub(crate) responder: Responder,
 }
@@ -229,19 +248,26 @@ impl Live {
     pub(crate) fn prompt(&self, asked: Asked) {
         let cancel = self.ending().child_token();
         let mut unanswered = self.unanswered();
-        unanswered.iter().for_each(CancellationToken::cancel);
-        let Err(refused) = self
-            .commands
-            .try_send(Command::Prompt(asked, cancel.clone()))
-        else {
-            return unanswered.push_back(cancel);
-        };
-        let (mpsc::error::TrySendError::Full(command) | mpsc::error::TrySendError::Closed(command)) =
-            refused;
-        if let Command::Prompt(asked, _) = command {
-            let error = RpcError::internal("the session is closed, or too many prompts wait");
-            // Dropped: a client that is gone needs no answer.
-            drop(asked.responder.refuse(error));
+        for before in unanswered.iter() {
+            before.cancel.cancel();
+        }
+        let n_bytes = asked.prompt.as_ref().map_or(0, Prompt::n_bytes);
+        let n_waiting: usize = unanswered.iter().map(|before| before.n_bytes).sum();
+        // One prompt is taken however large it is.
+        if n_waiting > 0 && n_waiting + n_bytes > INPUT_PROMPTS_BYTES_MAX {
+            return refuse(asked);
+        }
+        let command = Command::Prompt(asked, cancel.clone());
+        match self.commands.try_send(command) {
+            Ok(()) => unanswered.push_back(Unanswered { cancel, n_bytes }),
+            Err(
+                mpsc::error::TrySendError::Full(command)
+                | mpsc::error::TrySendError::Closed(command),
+            ) => {
+                if let Command::Prompt(asked, _) = command {
+                    refuse(asked);
+                }
+            }
         }
     }
 
@@ -249,7 +275,9 @@ impl Live {
     /// begun: for whoever sent it, it runs.
     pub(crate) fn cancel(&self) -> bool {
         let unanswered = self.unanswered();
-        unanswered.iter().for_each(CancellationToken::cancel);
+        for prompt in unanswered.iter() {
+            prompt.cancel.cancel();
+        }
         !unanswered.is_empty()
     }
 
@@ -258,7 +286,7 @@ impl Live {
         !self.unanswered().is_empty()
     }
 
-    fn unanswered(&self) -> MutexGuard<'_, VecDeque<CancellationToken>> {
+    fn unanswered(&self) -> MutexGuard<'_, VecDeque<Unanswered>> {
         self.unanswered
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -333,6 +361,13 @@ impl Live {
     }
 }
 
+/// Too much waits, or nothing is taken any more.
+fn refuse(asked: Asked) {
+    let error = RpcError::internal("the session is closed, or too many prompts wait");
+    // Dropped: a client that is gone needs no answer.
+    drop(asked.responder.refuse(error));
+}
+
 /// A close under way. Dropping it says that it has come to its end, whichever.
 #[derive(Debug)]
 pub(crate) struct Closing(Arc<Live>);
@@ -396,20 +431,15 @@ impl Task {
             .unwrap_or_else(PoisonError::into_inner) = asked.prompt_id;
         let withdrawn = end_where_withdrawn(&asked.responder, cancel);
         let began = SystemTime::now();
-        let answer = match asked.prompt {
-            Some(prompt) => match command(&prompt.text) {
-                Some(command) => Ok(self.obey(command).await),
-                None => {
-                    let summary = self.session.run_turn(prompt, Settle::Flush, cancel).await;
-                    self.note(&summary);
-                    result(&summary, began)
-                }
-            },
-            None => {
-                let summary = self.session.continue_turn(Settle::Flush, cancel).await;
-                self.note(&summary);
-                result(&summary, began)
-            }
+        let answer = if let Some(command) = asked.command {
+            Ok(self.obey(command).await)
+        } else {
+            let summary = match asked.prompt {
+                Some(prompt) => self.session.run_turn(prompt, Settle::Flush, cancel).await,
+                None => self.session.continue_turn(Settle::Flush, cancel).await,
+            };
+            self.note(&summary);
+            result(&summary, began)
         };
         withdrawn.abort();
         self.live.unanswered().pop_front();
@@ -428,13 +458,13 @@ impl Task {
         facts.n_prompts += 1;
     }
 
-    async fn obey(&self, command: SlashCommand<'_>) -> Value {
+    async fn obey(&self, command: SlashCommand) -> Value {
         let text = match command {
-            SlashCommand::Rename("") => {
+            SlashCommand::Rename(title) if title.is_empty() => {
                 "Give the title after the command: /rename TITLE".to_owned()
             }
             SlashCommand::Rename(title) => {
-                if self.live.rename(title, TitleSource::Manual).await {
+                if self.live.rename(&title, TitleSource::Manual).await {
                     format!("The session is named \"{title}\".")
                 } else {
                     format!("The session is named \"{title}\" here, but the name is not saved.")
@@ -459,9 +489,9 @@ fn end_where_withdrawn(responder: &Responder, cancel: &CancellationToken) -> Joi
 }
 
 /// A prompt that is a command to the session.
-#[derive(Debug, Clone, Copy)]
-enum SlashCommand<'a> {
-    Rename(&'a str),
+#[derive(Debug, Clone)]
+pub(crate) enum SlashCommand {
+    Rename(String),
     Recording,
 }
 
@@ -471,13 +501,18 @@ pub(crate) const COMMANDS: [(&str, &str); 2] = [
     ("rename", "Give this session a title"),
 ];
 
-fn command(text: &str) -> Option<SlashCommand<'_>> {
-    let text = text.trim();
-    if text == "/recording" {
+/// The command that a line of text is.
+pub(crate) fn command(line: &str) -> Option<SlashCommand> {
+    if line == "/recording" {
         return Some(SlashCommand::Recording);
     }
-    let title = text.strip_prefix("/rename")?;
-    (title.is_empty() || title.starts_with(' ')).then(|| SlashCommand::Rename(title.trim()))
+    let title = line.strip_prefix("/rename")?;
+    (title.is_empty() || title.starts_with(' ')).then(|| SlashCommand::Rename(shortened(title)))
+}
+
+/// A name of a session, as long as one may be.
+pub(crate) fn shortened(name: &str) -> String {
+    name.trim().chars().take(SESSION_NAME_CHARS_MAX).collect()
 }
 
 fn sentence(report: &RecordingReport) -> &'static str {

@@ -9,22 +9,22 @@ use std::{
 
 use agent::{approval::Mode, replay::last_plan, tool::Editor};
 use jsonrpc::{
-    Connection, INTERNAL_ERROR, INVALID_PARAMS, Id, Incoming, Message, Notification, Options, Peer,
-    Request, Responder, RpcError,
+    AtEndOfInput, Closed, Connection, INTERNAL_ERROR, INVALID_PARAMS, Id, Incoming, Message,
+    Notification, Options, Peer, Request, Responder, RpcError,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    sync::oneshot,
+    sync::{Semaphore, oneshot},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use transcript::record::TitleSource;
 use uuid::Uuid;
 use wire::{
     limits::{
-        ACP_CLOSE_DRAIN_DEFAULT, ACP_REPLAY_BYTES_MAX, ACP_REPLAY_UPDATES_MAX, EXIT_WAIT_MAX,
-        SETTLE_WAIT_MAX, SIDE_OUTPUT_END_WAIT_MAX,
+        ACP_CLOSE_DRAIN_DEFAULT, ACP_READS_MAX, ACP_REPLAY_BYTES_MAX, ACP_REPLAY_UPDATES_MAX,
+        EXIT_WAIT_MAX, OUTPUT_STUCK_WAIT_MAX, SETTLE_WAIT_MAX, SIDE_OUTPUT_END_WAIT_MAX,
     },
     recording::RecordingReport,
     words,
@@ -32,9 +32,9 @@ use wire::{
 
 use crate::{
     ask::{ClientAsked, ParentAsked},
-    backend::{Backend, OpenError, Opened, Voices, recording_meta},
+    backend::{Backend, History, OpenError, Opened, Voices, recording_meta},
     editor::ClientFiles,
-    live::{Asked, COMMANDS, Live, NotClosed, Parts, Sessions},
+    live::{Asked, COMMANDS, Live, NotClosed, Parts, Sessions, command, shortened},
     protocol::{
         initialize::{FileSystem, Initialize, Initialized, Offers},
         session::{
@@ -71,7 +71,12 @@ pub async fn serve<R, W>(
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let (peer, incoming, mut connection) = Connection::start(reader, writer, Options::default());
+    let options = Options {
+        // What is found by the last flush of a record is news, too.
+        at_end_of_input: AtEndOfInput::StaysOpen,
+        ..Options::default()
+    };
+    let (peer, incoming, mut connection) = Connection::start(reader, writer, options);
     let server = Server {
         heartbeat: Heartbeat::new(peer.clone()),
         peer: peer.clone(),
@@ -80,12 +85,36 @@ pub async fn serve<R, W>(
         sessions: Sessions::default(),
         client: Arc::default(),
         end: end.clone(),
+        reads: Arc::new(Semaphore::new(ACP_READS_MAX)),
+        serving: TaskTracker::new(),
     };
     server.run(incoming, &end).await;
-    server.close_all().await;
+    let closing = server.close_all();
+    tokio::pin!(closing);
+    tokio::select! {
+        () = &mut closing => {}
+        () = stuck(&peer) => {
+            // Turns wait for room that will not come; without it they end, and their records are whole.
+            peer.abandon();
+            return closing.await;
+        }
+    }
     peer.close();
     // Dropped: a client that does not read is not waited for.
     _ = tokio::time::timeout(SIDE_OUTPUT_END_WAIT_MAX, connection.ended()).await;
+}
+
+/// Waits until the client takes nothing any more.
+async fn stuck(peer: &Peer) {
+    let mut before = peer.backlog();
+    loop {
+        tokio::time::sleep(OUTPUT_STUCK_WAIT_MAX).await;
+        let now = peer.backlog();
+        if now == before && !now.is_empty {
+            return;
+        }
+        before = now;
+    }
 }
 
 /// What the client said of itself.
@@ -106,22 +135,39 @@ struct Server {
     heartbeat: Heartbeat,
     client: Arc<Mutex<Client>>,
     end: CancellationToken,
+    /// Sessions that are read whole at a time: each may be large.
+    reads: Arc<Semaphore>,
+    /// Requests that are being served, but for prompts.
+    serving: TaskTracker,
 }
 
 impl Server {
     async fn run(&self, mut incoming: Incoming, end: &CancellationToken) {
+        let mut has_ended = false;
         loop {
             let message = tokio::select! {
                 biased;
                 () = end.cancelled() => return,
+                reason = self.peer.closed(), if !has_ended => {
+                    // What was said before the end of input is heard; nobody hears us behind a broken pipe.
+                    if let Closed::WriteFailed(_) = reason {
+                        return;
+                    }
+                    has_ended = true;
+                    continue;
+                }
                 message = incoming.next() => message,
             };
             match message {
                 Some(Message::Request(request)) => self.request(request),
                 Some(Message::Notification(notification)) => self.notification(&notification),
-                None => return,
+                None => break,
             }
         }
+        // What was asked before is served, as far as it takes no longer than an end may.
+        self.serving.close();
+        // Dropped: what takes longer is not answered, and the connection's end says so.
+        _ = tokio::time::timeout(EXIT_WAIT_MAX, self.serving.wait()).await;
     }
 
     /// Serves a request. Nothing here waits: what takes time goes to a task, and what has an order
@@ -137,13 +183,13 @@ impl Server {
             "initialize" => answer(responder, read(params).and_then(|p| self.initialize(&p))),
             "authenticate" => answer(responder, Ok(json!({}))),
             "session/new" => self.spawn(params, responder, Self::new_session),
-            "session/load" => self.spawn(params, responder, |server, open| {
+            "session/load" => self.spawn_read(params, responder, |server, open| {
                 server.load_session(open, true)
             }),
-            "session/resume" => self.spawn(params, responder, |server, open| {
+            "session/resume" => self.spawn_read(params, responder, |server, open| {
                 server.load_session(open, false)
             }),
-            "session/list" => self.spawn(params, responder, Self::list),
+            "session/list" => self.spawn_read(params, responder, Self::list),
             "session/close" => self.spawn(params, responder, Self::close_plainly),
             "session/prompt" => self.prompt(params, responder),
             "session/set_mode" => answer(responder, read(params).and_then(|p| self.set_mode(&p))),
@@ -167,12 +213,12 @@ impl Server {
             }
             "qwen/status/channel/ping" => answer(responder, ping(params)),
             "qwen/status/session/transcript" => {
-                self.spawn(params, responder, |server, named: Named| {
+                self.spawn_read(params, responder, |server, named: Named| {
                     server.stored(named, status::transcript)
                 });
             }
             "qwen/status/session/turn_index" => {
-                self.spawn(params, responder, |server, named: Named| {
+                self.spawn_read(params, responder, |server, named: Named| {
                     server.stored(named, status::turn_index)
                 });
             }
@@ -217,10 +263,33 @@ impl Server {
         match read(params) {
             Ok(params) => {
                 let serving = serve(self.clone(), params);
-                tokio::spawn(async move { answer(responder, serving.await) });
+                self.serving
+                    .spawn(async move { answer(responder, serving.await) });
             }
             Err(error) => answer(responder, Err(error)),
         }
+    }
+
+    /// As [`Server::spawn`], for what reads sessions whole: each may be large, so that a few are read at a time,
+    /// and the next one when the answer has left.
+    fn spawn_read<P, F, Fut>(&self, params: Option<&RawValue>, responder: Responder, serve: F)
+    where
+        P: DeserializeOwned,
+        F: FnOnce(Self, P) -> Fut,
+        Fut: Future<Output = Result<Value, RpcError>> + Send + 'static,
+    {
+        let reading = match read(params) {
+            Ok(params) => serve(self.clone(), params),
+            Err(error) => return answer(responder, Err(error)),
+        };
+        let turns = Arc::clone(&self.reads);
+        self.serving.spawn(async move {
+            let Ok(_turn) = turns.acquire_owned().await else {
+                return answer(responder, Err(stopping()));
+            };
+            // Dropped: a client that is gone needs no answer.
+            _ = responder.respond(reading.await).await;
+        });
     }
 
     fn client(&self) -> Client {
@@ -337,22 +406,27 @@ impl Server {
             return Err(RpcError::invalid_params("missing field `sessionId`"));
         };
         let in_bulk = open.wants_bulk_replay();
-        let (live, steps) = match found {
+        let (live, history) = match found {
             // It goes on as it is; what was said is read again.
             Some(live) => {
-                let steps = if replays {
-                    self.steps(&id).await?
+                let history = if replays {
+                    // Dropped: a file that is not in its place any more is a level, which is in the answer.
+                    _ = live.config.flush(SETTLE_WAIT_MAX).await;
+                    self.history(&id).await?
                 } else {
-                    Vec::new()
+                    History::default()
                 };
-                (live, steps)
+                (live, history)
             }
             None => self.open(id, open.cwd, How::TakeUp).await?,
         };
+        let History { steps, damage } = history;
         let mut meta = recording_meta(&live.config.recording());
         if replays && in_bulk {
+            // On a thread, as it takes its time.
             meta["qwen.session.loadReplay"] =
-                bulk(&steps, ACP_REPLAY_UPDATES_MAX, ACP_REPLAY_BYTES_MAX);
+                on_thread(move || bulk(&steps, ACP_REPLAY_UPDATES_MAX, ACP_REPLAY_BYTES_MAX))
+                    .await?;
         } else if replays {
             let teller = self.teller(&live, false);
             for step in &steps {
@@ -361,6 +435,13 @@ impl Server {
             if let Some(todos) = last_plan(&steps) {
                 teller.tell(&Update::plan(&todos)).await;
             }
+        }
+        if let Some(damage) = &damage {
+            let replay = &mut meta["qwen.session.loadReplay"];
+            replay["v"] = json!(1);
+            replay["partial"] = json!(true);
+            replay["replayError"] = json!(damage);
+            self.announce(&live, damage);
         }
         let mut answer = value(&self.choices(&live))?;
         // Read again: what became of the record meanwhile is in the answer.
@@ -376,12 +457,13 @@ impl Server {
         id: String,
         cwd: PathBuf,
         how: How,
-    ) -> Result<(Arc<Live>, Vec<agent::replay::Replayed>), RpcError> {
+    ) -> Result<(Arc<Live>, History), RpcError> {
         if !cwd.is_absolute() {
             return Err(RpcError::invalid_params("`cwd` must be an absolute path"));
         }
         let Some(_reserved) = self.sessions.reserve(&id) else {
             return Err(match how {
+                _ if self.sessions.is_over() => stopping(),
                 How::Begin => RpcError::invalid_params("the wished session id is taken"),
                 How::TakeUp => RpcError::internal("the session is being opened; try again later"),
             });
@@ -419,11 +501,15 @@ impl Server {
             mut session,
             config,
             controls,
-            replay,
+            history,
             title,
+            ends_torn,
         } = opened.map_err(|error| refused(&error, &id))?;
         let teller = Teller::new(self.peer.clone(), &id, Path::new(&shown_cwd), takes_notices);
         session.subscribe(teller.clone());
+        if ends_torn {
+            config.mend(SETTLE_WAIT_MAX).await;
+        }
         let watch = config.watch_recording();
         let states = States::new(self.peer.clone(), &id, watch.current().state);
         let live = Live::start(Parts {
@@ -446,7 +532,7 @@ impl Server {
         });
         self.sessions.add(Arc::clone(&live));
         self.beat();
-        Ok((live, replay))
+        Ok((live, history))
     }
 
     /// Right behind the answer that opened the session.
@@ -459,25 +545,32 @@ impl Server {
                 .collect();
             teller.tell(&Update::Commands { available_commands }).await;
         });
-        if !mcp_servers.is_empty() && self.client().takes_notices {
-            let teller = self.teller(live, true);
-            tokio::spawn(async move {
-                let text =
-                    "MCP servers of the client are not started: they are not supported so far.";
-                teller
-                    .tell(&Update::Notice {
-                        severity: "warning",
-                        content: crate::protocol::update::Text::new(text),
-                    })
-                    .await;
-            });
+        if !mcp_servers.is_empty() {
+            self.announce(
+                live,
+                "MCP servers of the client are not started: they are not supported so far.",
+            );
         }
     }
 
+    /// Warns the person, where the client can show that.
+    fn announce(&self, live: &Live, text: &str) {
+        if !self.client().takes_notices {
+            return;
+        }
+        let (teller, text) = (self.teller(live, true), text.to_owned());
+        tokio::spawn(async move {
+            let content = crate::protocol::update::Text::new(&text);
+            let severity = "warning";
+            teller.tell(&Update::Notice { severity, content }).await;
+        });
+    }
+
     async fn list(self, list: List) -> Result<Value, RpcError> {
-        if list.cursor.is_some() {
-            // Every page is the last.
-            return Ok(json!({"sessions": []}));
+        if list.cursor.is_some_and(|cursor| !cursor.is_empty()) {
+            return Err(RpcError::invalid_params(
+                "`cursor` is none of ours: the list is given whole",
+            ));
         }
         let backend = Arc::clone(&self.backend);
         let rows = on_thread(move || backend.list(list.cwd.as_deref())).await?;
@@ -522,6 +615,7 @@ impl Server {
             return answer(responder, Err(error));
         }
         live.prompt(Asked {
+            command: prompt.line().and_then(command),
             prompt: said,
             prompt_id: prompt.prompt_id(),
             responder,
@@ -602,13 +696,22 @@ impl Server {
         let live = self.live(&wish.session_id)?;
         let source = match wish.title_source.as_deref() {
             Some("auto") => TitleSource::Auto,
-            Some(_) | None => TitleSource::Manual,
+            Some("manual") | None => TitleSource::Manual,
+            Some(_) => {
+                return Err(RpcError::invalid_params(
+                    "`titleSource` is \"manual\" or \"auto\"",
+                ));
+            }
         };
-        let persisted = live.rename(&wish.display_name, source).await;
+        let name = shortened(&wish.display_name);
+        if name.is_empty() {
+            return Err(RpcError::invalid_params("`displayName` is empty"));
+        }
+        let persisted = live.rename(&name, source).await;
         Ok(json!({
             "sessionId": wish.session_id,
-            "displayName": wish.display_name,
-            "titleSource": wish.title_source.as_deref().unwrap_or("manual"),
+            "displayName": name,
+            "titleSource": source,
             "persisted": persisted,
         }))
     }
@@ -706,24 +809,27 @@ impl Server {
         named: Named,
         shape: fn(&str, &[agent::replay::Replayed]) -> Value,
     ) -> Result<Value, RpcError> {
-        let steps = self.steps(&named.session_id).await?;
-        Ok(shape(&named.session_id, &steps))
+        let history = self.history(&named.session_id).await?;
+        Ok(shape(&named.session_id, &history.steps))
     }
 
-    async fn steps(&self, id: &str) -> Result<Vec<agent::replay::Replayed>, RpcError> {
+    async fn history(&self, id: &str) -> Result<History, RpcError> {
         let (backend, session_id) = (Arc::clone(&self.backend), id.to_owned());
         match on_thread(move || backend.replay(&session_id)).await? {
-            Ok(steps) => Ok(steps),
+            Ok(history) => Ok(history),
             // Nothing of it is recorded yet.
-            Err(OpenError::NotFound) if self.sessions.get(id).is_some() => Ok(Vec::new()),
+            Err(OpenError::NotFound) if self.sessions.get(id).is_some() => Ok(History::default()),
             Err(error) => Err(refused(&error, id)),
         }
     }
 
     fn live(&self, id: &str) -> Result<Arc<Live>, RpcError> {
-        self.sessions
-            .get(id)
-            .ok_or_else(|| RpcError::invalid_params(&format!("Session not found: {id}")))
+        self.sessions.get(id).ok_or_else(|| {
+            if self.sessions.is_over() {
+                return stopping();
+            }
+            RpcError::invalid_params(&format!("Session not found: {id}"))
+        })
     }
 
     fn teller(&self, live: &Live, takes_notices: bool) -> Teller {
@@ -745,6 +851,8 @@ impl Server {
 
     /// Ends every session, all at once.
     async fn close_all(&self) {
+        // What waits for its turn to read waits no more.
+        self.reads.close();
         let closing: Vec<_> = self
             .sessions
             .take_all()
@@ -787,6 +895,10 @@ fn answer(responder: Responder, result: Result<Value, RpcError>) {
     drop(responder.respond(result));
 }
 
+fn stopping() -> RpcError {
+    RpcError::internal("the agent is stopping")
+}
+
 fn ping(params: Option<&RawValue>) -> Result<Value, RpcError> {
     #[derive(Deserialize)]
     struct Ping {
@@ -807,6 +919,10 @@ fn refused(error: &OpenError, id: &str) -> RpcError {
         OpenError::NotFound => {
             RpcError::new(NOT_FOUND, format!("Resource not found: session:{id}"))
                 .with_data(&json!({"uri": format!("session:{id}")}))
+        }
+        OpenError::Archived => {
+            RpcError::new(NOT_FOUND, format!("Resource not found: session:{id}"))
+                .with_data(&json!({"uri": format!("session:{id}"), "details": error.to_string()}))
         }
         OpenError::Invalid(details) => RpcError::invalid_params(details),
         OpenError::Busy(details) | OpenError::Other(details) => RpcError::internal(details),

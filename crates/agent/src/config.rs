@@ -212,6 +212,15 @@ impl Config {
         }
     }
 
+    /// Mends the torn end of a record that is taken up again (B3), in at most `wait`. Where that fails, the record
+    /// has failed, and is told as such.
+    pub async fn mend(&self, wait: Duration) {
+        if let Some(recorder) = self.recorder() {
+            // Dropped: what came of it is the level of the record.
+            _ = tokio::time::timeout(wait, recorder.mend()).await;
+        }
+    }
+
     /// Names the session. Answers whether the name is on disk (R27), after at most `wait`.
     pub async fn rename(&self, title: Title, wait: Duration) -> bool {
         let Some(recorder) = self.recorder() else {

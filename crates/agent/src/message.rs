@@ -25,6 +25,13 @@ pub struct Prompt {
 }
 
 impl Prompt {
+    /// Bytes of memory that it takes.
+    #[must_use]
+    pub fn n_bytes(&self) -> usize {
+        let images = self.images.iter().map(|image| image.bytes().len());
+        self.text.len() + images.sum::<usize>()
+    }
+
     /// Adds a text, on a line of its own.
     pub fn push_text(&mut self, text: &str) {
         if !self.text.is_empty() {

@@ -9,6 +9,7 @@ use transcript::{
     store::{self, Fork, Found},
 };
 use uuid::Uuid;
+use wire::words;
 
 use crate::{
     place::Place,
@@ -165,14 +166,7 @@ fn copy_of(path: &Path, place: &Place) -> Result<PathBuf, Refusal> {
 
 /// Damage is shown to the person, once, and never as a reason to delete anything.
 fn tell_damage(loaded: &Loaded) {
-    let harmful = loaded
-        .damage
-        .iter()
-        .any(|damage| !damage.kind.is_harmless());
-    if harmful || loaded.n_gaps > 0 {
-        stdio::say(&format!(
-            "Warning: the record of this session is damaged ({} places, {} gaps); every whole record was kept. `onrecord sessions verify` lists them.",
-            loaded.n_damage, loaded.n_gaps
-        ));
+    if loaded.is_damaged() {
+        stdio::say(&words::damaged(loaded.n_damage, loaded.n_gaps));
     }
 }

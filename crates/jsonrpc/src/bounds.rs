@@ -61,4 +61,16 @@ pub struct Options {
     pub bounds: Bounds,
     /// What becomes of lines that are no messages.
     pub garbage: Garbage,
+    /// What the end of the other side's output means.
+    pub at_end_of_input: AtEndOfInput,
+}
+
+/// What becomes of a connection once nothing more is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AtEndOfInput {
+    /// It ends by itself, once what was asked before is answered and written.
+    #[default]
+    Ends,
+    /// It can be written to until [`Peer::close`](crate::Peer::close): there may be news that nobody asked for.
+    StaysOpen,
 }

@@ -24,14 +24,15 @@ impl Connection {
     /// Starts to read and to write, in two tasks on the tokio runtime within which it is called. Only
     /// [`Reply::within`](crate::Reply::within) needs a clock.
     ///
-    /// The connection ends by itself after the end of input, once what was asked before is answered
-    /// and written. The writer is then shut down and dropped.
+    /// After the end of input the connection ends by itself, once what was asked before is answered
+    /// and written; or, where [`Options::at_end_of_input`] says so, with [`Peer::close`]. The writer is then shut
+    /// down and dropped.
     pub fn start<R, W>(reader: R, writer: W, options: Options) -> (Peer, Incoming, Self)
     where
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let shared = Arc::new(Shared::new(options.bounds));
+        let shared = Arc::new(Shared::new(&options));
         let inbox = Arc::new(Inbox::new(&options.bounds));
         let reader = Reader::new(
             reader,

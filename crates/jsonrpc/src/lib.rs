@@ -66,7 +66,7 @@ mod sent;
 mod shared;
 mod writer;
 
-pub use bounds::{Bounds, Garbage, Options};
+pub use bounds::{AtEndOfInput, Bounds, Garbage, Options};
 pub use connection::Connection;
 pub use error::{
     Closed, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
@@ -74,6 +74,6 @@ pub use error::{
 };
 pub use id::Id;
 pub use incoming::{Incoming, Message, Notification, Request};
-pub use peer::{BadLines, Peer, Reply};
+pub use peer::{Backlog, BadLines, Peer, Reply};
 pub use responder::Responder;
 pub use sent::Sent;

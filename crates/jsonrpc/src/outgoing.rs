@@ -83,6 +83,11 @@ impl Outgoing {
         self.n_answers
     }
 
+    /// Whether all of it is written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames.is_empty() && self.n_taken == 0
+    }
+
     /// Whether a frame of this length would be accepted now.
     pub(crate) fn has_room_for(&self, n_bytes: usize) -> bool {
         self.n_waiting == 0 && self.fits(n_bytes)

@@ -105,6 +105,18 @@ impl Peer {
         self.shared.close();
     }
 
+    /// Ends the output at once: what is not written is dropped, and whoever waits for room is told. For an other
+    /// side that does not read.
+    pub fn abandon(&self) {
+        self.shared.end_output(Closed::Here);
+    }
+
+    /// How it stands with what is to be written.
+    #[must_use]
+    pub fn backlog(&self) -> Backlog {
+        self.shared.backlog()
+    }
+
     /// Waits for the first reason to end. At the end of input what the other side asked before is
     /// still answered; after a failed write, what it said before is still read.
     pub async fn closed(&self) -> Closed {
@@ -124,6 +136,16 @@ impl Peer {
     pub fn bad_lines(&self) -> watch::Receiver<BadLines> {
         self.shared.bad_lines()
     }
+}
+
+/// How it stands with what is to be written. Where it is not empty and the number stands still, the other side
+/// does not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backlog {
+    /// Writes that came to their end, since the start.
+    pub n_writes: u64,
+    /// Nothing is to be written.
+    pub is_empty: bool,
 }
 
 /// Lines of the other side that were no message, were too long, or answered nothing that was ever

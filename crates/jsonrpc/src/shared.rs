@@ -16,13 +16,13 @@ use tokio_util::sync::CancellationToken;
 use wire::limits::JSONRPC_NOTICE_BYTES_MAX;
 
 use crate::{
-    bounds::Bounds,
+    bounds::{AtEndOfInput, Bounds, Options},
     encode::{self, Encoded},
     error::{Closed, RequestError, SendError},
     frame::Outcome,
     id::Id,
     outgoing::{Kind, Outgoing, Place},
-    peer::{BadLines, Reply},
+    peer::{Backlog, BadLines, Reply},
     sent::Sent,
 };
 
@@ -91,11 +91,14 @@ struct State {
     is_input_over: bool,
     /// No more frames are accepted.
     is_output_over: bool,
+    /// Writes that came to their end.
+    n_writes: u64,
 }
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) bounds: Bounds,
+    at_end_of_input: AtEndOfInput,
     state: Mutex<State>,
     next_id: AtomicU64,
     /// Wakes the writer.
@@ -109,9 +112,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(bounds: Bounds) -> Self {
+    pub(crate) fn new(options: &Options) -> Self {
+        let bounds = options.bounds;
         Self {
             bounds,
+            at_end_of_input: options.at_end_of_input,
             state: Mutex::new(State {
                 outgoing: Outgoing::new(&bounds),
                 pending: BTreeMap::new(),
@@ -119,6 +124,7 @@ impl Shared {
                 next_key: 0,
                 is_input_over: false,
                 is_output_over: false,
+                n_writes: 0,
             }),
             next_id: AtomicU64::new(0),
             work: Notify::new(),
@@ -328,7 +334,8 @@ impl Shared {
             return Work::Write;
         }
         // What the other side asked before it ended its output is still answered.
-        if state.is_input_over && state.unanswered.is_empty() {
+        let ends = self.at_end_of_input == AtEndOfInput::Ends;
+        if ends && state.is_input_over && state.unanswered.is_empty() {
             state.is_output_over = true;
         }
         if state.is_output_over {
@@ -338,7 +345,17 @@ impl Shared {
     }
 
     pub(crate) fn written(&self) {
-        self.lock().outgoing.written();
+        let mut state = self.lock();
+        state.outgoing.written();
+        state.n_writes += 1;
+    }
+
+    pub(crate) fn backlog(&self) -> Backlog {
+        let state = self.lock();
+        Backlog {
+            n_writes: state.n_writes,
+            is_empty: state.outgoing.is_empty(),
+        }
     }
 
     // The end.

@@ -62,6 +62,22 @@ pub struct Loaded {
     pub media_dir: MediaDir,
 }
 
+impl Loaded {
+    /// Whether something of the conversation is lost, or out of its place: more than harmless damage.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        let is_harmful = |damage: &Damage| !damage.kind.is_harmless();
+        self.n_gaps > 0 || self.damage.iter().any(is_harmful)
+    }
+
+    /// Whether the file ends in the middle of a record, which the next opener cuts (B3).
+    #[must_use]
+    pub fn ends_torn(&self) -> bool {
+        let last = self.damage.last();
+        last.is_some_and(|damage| damage.kind == DamageKind::TornTail)
+    }
+}
+
 /// One record of the active chain.
 #[derive(Debug, Clone)]
 pub struct Stored {

@@ -236,6 +236,9 @@ pub const ACP_COMMANDS_WAITING_MAX: usize = 64;
 /// How long a close may take that does not say.
 pub const ACP_CLOSE_DRAIN_DEFAULT: Duration = Duration::from_secs(30);
 
+/// Stored sessions that are read whole at a time; further requests wait for their turn.
+pub const ACP_READS_MAX: usize = 4;
+
 /// Updates of a stored session within one answer; the newest are kept.
 pub const ACP_REPLAY_UPDATES_MAX: usize = 10_000;
 
@@ -469,7 +472,7 @@ pub const DAEMON_RATE_READS_MAX: u32 = 120;
 pub const DAEMON_RATE_CLIENTS_MAX: usize = 4_096;
 
 /// Characters of a session's name; the rest is cut.
-pub const DAEMON_NAME_CHARS_MAX: usize = 256;
+pub const SESSION_NAME_CHARS_MAX: usize = 256;
 
 /// Rows of a list of sessions, where nobody says how many.
 pub const DAEMON_LIST_ROWS_DEFAULT: usize = 20;

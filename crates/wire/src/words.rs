@@ -37,6 +37,14 @@ pub const SIDE_OUTPUT_SLOW_LINE: &str = "Warning: the second output is not read 
 /// The line about a second output whose reader went away.
 pub const SIDE_OUTPUT_GONE_LINE: &str = "Warning: the second output cannot be written any more and has been given up; the session goes on without it.";
 
+/// The line about a record that is taken up again, and is not whole.
+#[must_use]
+pub fn damaged(n_damage: u64, n_gaps: u64) -> String {
+    format!(
+        "Warning: the record of this session is damaged ({n_damage} places, {n_gaps} gaps); every whole record was kept. `onrecord sessions verify` lists them."
+    )
+}
+
 /// The line about pictures of a prompt that could not be kept beside the transcript.
 #[must_use]
 pub fn images_not_saved(class: FaultClass) -> String {

@@ -86,6 +86,14 @@ pub(crate) struct Prompt {
 }
 
 impl Prompt {
+    /// The one line of text that is all of it; what could be a command to the session.
+    pub(crate) fn line(&self) -> Option<&str> {
+        match self.prompt.as_slice() {
+            [Content::Text { text }] => Some(text.trim()).filter(|text| !text.contains('\n')),
+            _ => None,
+        }
+    }
+
     /// The daemon's id of this prompt.
     pub(crate) fn prompt_id(&self) -> Option<String> {
         let invocation = self.meta.as_ref()?.get("qwen-code/invocation")?;
@@ -179,9 +187,14 @@ impl Content {
         let Some(data) = data.as_deref().filter(|data| !data.is_empty()) else {
             return Ok(None);
         };
+        let what = if matches!(self, Self::Image { .. }) {
+            "image"
+        } else {
+            "embedded file"
+        };
         let too_large = || {
             format!(
-                "the image is larger than {} MiB; send a smaller one",
+                "the {what} is larger than {} MiB; send a smaller one",
                 IMAGE_BYTES_MAX >> 20
             )
         };

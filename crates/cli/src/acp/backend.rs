@@ -5,12 +5,12 @@ use std::{
     sync::Arc,
 };
 
-use acp_agent::backend::{Backend, OpenError, Opened, Row, Voices};
+use acp_agent::backend::{Backend, History, OpenError, Opened, Row, Voices};
 use agent::{
     config::{Config, RecordingSettings},
     controls::Controls,
     model::Provider,
-    replay::{Replayed, replay},
+    replay::replay,
     session::{Session, SessionParts},
     tool::Workspace,
 };
@@ -20,6 +20,8 @@ use transcript::{
     reader::Loaded,
     store::{self, FindError},
 };
+
+use wire::words;
 
 use crate::{
     conversation::{load, lock_of, readable},
@@ -65,9 +67,12 @@ impl Sessions {
         });
         (voices.listen)(&config);
         let controls = Controls::new(plan.mode, Arc::clone(&plan.models.first));
-        let steps = stored
+        let history = stored
             .as_ref()
-            .map_or_else(Vec::new, |(loaded, _)| replay(loaded));
+            .map_or_else(History::default, |(loaded, _)| history(loaded));
+        let ends_torn = stored
+            .as_ref()
+            .is_some_and(|(loaded, _)| loaded.ends_torn());
         let title = stored
             .as_ref()
             .and_then(|(loaded, _)| loaded.title.as_ref())
@@ -99,8 +104,9 @@ impl Sessions {
             session,
             config,
             controls,
-            replay: steps,
+            history,
             title,
+            ends_torn,
         }
     }
 
@@ -120,7 +126,12 @@ impl Sessions {
             Ok(_) | Err(FindError::NotFound { .. } | FindError::Ambiguous { .. }) => {
                 // Where nothing can be read, nobody knows that there is no such session.
                 readable(&root.projects_dir()).map_err(other)?;
-                Err(OpenError::NotFound)
+                let project = root.project(&self.place.cwd);
+                let (_, archived) = store::whereabouts(&project, session_id);
+                Err(match archived {
+                    Some(_) => OpenError::Archived,
+                    None => OpenError::NotFound,
+                })
             }
         }
     }
@@ -170,9 +181,9 @@ impl Backend for Sessions {
         Ok(listing.rows.into_iter().map(row).collect())
     }
 
-    fn replay(&self, session_id: &str) -> Result<Vec<Replayed>, OpenError> {
+    fn replay(&self, session_id: &str) -> Result<History, OpenError> {
         let path = self.find(session_id)?;
-        Ok(replay(&load(&path).map_err(other)?))
+        Ok(history(&load(&path).map_err(other)?))
     }
 
     fn version(&self) -> &'static str {
@@ -185,6 +196,14 @@ impl Backend for Sessions {
 
     fn model(&self, name: &str) -> Result<Arc<dyn Provider>, String> {
         self.plan.models.named(name)
+    }
+}
+
+fn history(loaded: &Loaded) -> History {
+    let damage = || words::damaged(loaded.n_damage, loaded.n_gaps);
+    History {
+        steps: replay(loaded),
+        damage: loaded.is_damaged().then(damage),
     }
 }
 

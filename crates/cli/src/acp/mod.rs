@@ -51,7 +51,7 @@ fn try_run(args: RunArgs) -> Result<(), Refusal> {
     let no_thread =
         |error: io::Error| Refusal::usage(format!("cannot start a thread: {}", error.kind()));
     let input = pipes::input().map_err(no_thread)?;
-    let (output, written) = pipes::output().map_err(no_thread)?;
+    let (output, written) = pipes::output(end.clone()).map_err(no_thread)?;
     runtime.block_on(async {
         let backend = Arc::new(Sessions::new(plan, place, open_files));
         serve(input, output, backend, parent(), end).await;

@@ -13,7 +13,10 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::{mpsc, oneshot},
 };
-use tokio_util::{io::StreamReader, sync::PollSender};
+use tokio_util::{
+    io::StreamReader,
+    sync::{CancellationToken, PollSender},
+};
 
 use crate::stdio::Patient;
 
@@ -54,11 +57,12 @@ pub(super) fn input() -> io::Result<impl AsyncRead + Unpin + Send + 'static> {
     Ok(StreamReader::new(pieces.boxed()))
 }
 
-/// Standard output, and what says that all of it is written.
+/// Standard output, and what says that all of it is written. Where it cannot be written any more, `gone` fires at
+/// once, not with the next write.
 ///
 /// # Errors
 /// There is no thread left.
-pub(super) fn output() -> io::Result<(Output, oneshot::Receiver<()>)> {
+pub(super) fn output(gone: CancellationToken) -> io::Result<(Output, oneshot::Receiver<()>)> {
     let (to, mut pieces) = mpsc::channel::<Vec<u8>>(PIECES_MAX);
     let (done, written) = oneshot::channel();
     thread::Builder::new()
@@ -67,7 +71,7 @@ pub(super) fn output() -> io::Result<(Output, oneshot::Receiver<()>)> {
             let mut output = Patient(io::stdout());
             while let Some(piece) = pieces.blocking_recv() {
                 if output.write_all(&piece).is_err() {
-                    // The channel closes, and with it the connection.
+                    gone.cancel();
                     break;
                 }
             }

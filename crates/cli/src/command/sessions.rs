@@ -17,7 +17,10 @@ use transcript::{
     store::{self, Found, Row},
     verify::{self, Report},
 };
-use wire::{limits::SETTLE_WAIT_MAX, words};
+use wire::{
+    limits::{SESSION_NAME_CHARS_MAX, SETTLE_WAIT_MAX},
+    words,
+};
 
 use crate::{
     args::{ExportFormat, SessionsCommand},
@@ -28,9 +31,6 @@ use crate::{
     run::version,
     stdio,
 };
-
-/// Longest title that is taken, in characters; a title is one line of a list.
-const TITLE_CHARS_MAX: usize = 200;
 
 /// Characters of a title or prompt in a list.
 const TITLE_SHOWN_MAX: usize = 80;
@@ -221,11 +221,11 @@ fn push_report(text: &mut String, target: &str, report: &Report) {
 fn rename(place: &Place, id: &str, title: &str) -> Result<Exit, Refusal> {
     let title = title.trim();
     if title.is_empty()
-        || title.chars().count() > TITLE_CHARS_MAX
+        || title.chars().count() > SESSION_NAME_CHARS_MAX
         || title.contains(char::is_control)
     {
         return Err(Refusal::usage(format!(
-            "a title is one line of 1 to {TITLE_CHARS_MAX} characters; the session keeps the one it has"
+            "a title is one line of 1 to {SESSION_NAME_CHARS_MAX} characters; the session keeps the one it has"
         )));
     }
     let Found {

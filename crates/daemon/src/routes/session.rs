@@ -2,7 +2,7 @@
 
 use axum::extract::{Extension, State};
 use serde_json::Value;
-use wire::limits::DAEMON_NAME_CHARS_MAX;
+use wire::limits::SESSION_NAME_CHARS_MAX;
 
 use super::{Answer, Id, Named, Shared, Who, good, opening::mode_of, told};
 use crate::{body::Body, error::ApiError};
@@ -83,5 +83,5 @@ fn name_of(name: &Value) -> Result<String, ApiError> {
         )
         .with("field", "displayName")
     })?;
-    Ok(name.trim().chars().take(DAEMON_NAME_CHARS_MAX).collect())
+    Ok(name.trim().chars().take(SESSION_NAME_CHARS_MAX).collect())
 }

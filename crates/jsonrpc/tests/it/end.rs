@@ -6,11 +6,12 @@ use std::{
     task::{Context, Poll},
 };
 
-use jsonrpc::{Closed, Connection, Options, RequestError, SendError};
+use jsonrpc::{AtEndOfInput, Closed, Connection, Options, RequestError, SendError};
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use wire::limits::JSONRPC_OUTGOING_BYTES_MAX;
 
-use crate::rig::{Rig, method, request, rig, rig_bounded, settle};
+use crate::rig::{Rig, method, request, rig, rig_bounded, rig_with, settle};
 
 #[tokio::test]
 async fn at_the_end_of_input_requests_fail_and_the_connection_ends() {
@@ -310,4 +311,36 @@ async fn what_is_ready_is_one_write_and_a_flush_comes_before_rest() {
         *calls.lock().unwrap(),
         ["write", "flush", "flush", "shutdown"]
     );
+}
+
+#[tokio::test]
+async fn where_it_stays_open_news_is_written_behind_the_end_of_input() {
+    let options = Options {
+        at_end_of_input: AtEndOfInput::StaysOpen,
+        ..Options::default()
+    };
+    let mut rig = rig_with(options, 1 << 10);
+    rig.far.end();
+    assert!(rig.incoming.next().await.is_none());
+    rig.peer.notify_now("news", &()).unwrap();
+    rig.peer.close();
+    assert_eq!(rig.far.heard().await["method"], "news");
+    assert_eq!(rig.connection.ended().await, Closed::EndOfInput);
+}
+
+#[tokio::test]
+async fn an_output_that_is_abandoned_keeps_nobody_waiting() {
+    let rig = rig_with(Options::default(), 16);
+    let text = "x".repeat(JSONRPC_OUTGOING_BYTES_MAX);
+    rig.peer.notify("first", &text).await.unwrap();
+    let second = rig.peer.notify("second", &text);
+    tokio::task::yield_now().await;
+    let before = rig.peer.backlog();
+    assert!(!before.is_empty);
+    assert_eq!(rig.peer.backlog(), before, "nothing gets on");
+    rig.peer.abandon();
+    assert!(second.await.is_err());
+    assert!(rig.peer.notify("third", &()).await.is_err());
+    // Dropped: it was held to the end.
+    drop(rig.connection);
 }

@@ -243,6 +243,15 @@ impl Recorder {
         self.shared().ticket(self.shared().lock(), None)
     }
 
+    /// Mends the end of a file that is taken up again (B3) before anything is appended; answers when that is done,
+    /// or has failed as a write does. A recorder of a new file has nothing to mend.
+    pub fn mend(&self) -> Ticket {
+        let shared = self.shared();
+        let mut queue = shared.lock();
+        queue.is_mend_due = !queue.is_open && !queue.is_over() && !queue.is_closing;
+        shared.ticket(queue, None)
+    }
+
     /// Names the session once more, where it has a name that something followed.
     pub fn finalize(&self) {
         let time = self.now();

@@ -116,6 +116,8 @@ pub(super) struct Queue {
     pub(super) n_waiters_at_try: usize,
     /// Somebody waits for another try.
     pub(super) is_try_due: bool,
+    /// The file is to be opened although nothing is to be written.
+    pub(super) is_mend_due: bool,
     /// Callers that wait for room.
     pub(super) n_waiting_for_room: usize,
     /// Held from the first record to the end.
@@ -165,6 +167,7 @@ impl Queue {
             n_accepted_at_try: 0,
             n_waiters_at_try: 0,
             is_try_due: false,
+            is_mend_due: false,
             n_waiting_for_room: 0,
             lock: None,
         }
@@ -301,10 +304,11 @@ impl Queue {
     /// Whether anything was accepted, or is asked, that the last try to open did not see.
     pub(super) fn wants_try(&self) -> bool {
         !self.is_open
-            && !self.lines.is_empty()
-            && (self.n_accepted > self.n_accepted_at_try
-                || self.is_try_due
-                || !self.waiters.is_empty())
+            && (self.is_mend_due
+                || !self.lines.is_empty()
+                    && (self.n_accepted > self.n_accepted_at_try
+                        || self.is_try_due
+                        || !self.waiters.is_empty()))
     }
 
     pub(super) fn begin_try(&mut self) {
@@ -312,6 +316,7 @@ impl Queue {
         self.n_accepted_at_try = self.n_accepted;
         self.n_waiters_at_try = self.waiters.len();
         self.is_try_due = false;
+        self.is_mend_due = false;
     }
 
     /// Swaps the accepted lines against the writer's emptied buffer.

@@ -223,7 +223,7 @@ impl Shared {
     /// Wakes the writer where it would not look by itself in time, and gives it a thread where it has
     /// none yet.
     pub(super) fn nudge(self: &Arc<Self>, mut queue: MutexGuard<'_, Queue>) {
-        if queue.is_birth_due && queue.n_accepted() > 0 {
+        if queue.is_birth_due && (queue.n_accepted() > 0 || queue.is_mend_due) {
             queue.is_birth_due = false;
             drop(queue);
             return self.bear_writer();
@@ -282,7 +282,9 @@ impl Shared {
             Phase::Failed { is_told, .. } => !is_told,
             Phase::GivenUp(_) => false,
             // Without a record there is no file to be looked at.
-            Phase::Sound | Phase::Waiting(_) => !queue.has_ended && queue.n_accepted() > 0,
+            Phase::Sound | Phase::Waiting(_) => {
+                !queue.has_ended && (queue.n_accepted() > 0 || queue.is_mend_due)
+            }
         };
         if !must_wait {
             return Ticket::ready(queue.verdict());

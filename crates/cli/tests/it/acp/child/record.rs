@@ -439,3 +439,110 @@ fn a_required_record_that_is_lost_refuses_every_further_prompt() {
         "one turn only"
     );
 }
+
+/// R10, R15: also what only the last flush finds, when nothing is asked any more.
+#[test]
+fn a_loss_that_is_found_at_the_end_of_input_is_told_before_the_end_of_output() {
+    let home = Home::new();
+    let mut client = Client::offline(&home, &[]).initialized();
+    let session = client.session();
+    client.turn(&session, "SAY 1 chunks");
+    fs::remove_file(transcript(&home)).unwrap();
+    let frames = client.end(&home);
+    assert_eq!(frames.iter().filter(|frame| is_degraded(frame)).count(), 1);
+}
+
+/// R27, B2: an answer that shows a session does not call saved what is not there any more.
+#[test]
+fn a_load_of_a_live_session_whose_transcript_is_gone_says_so() {
+    let home = Home::new();
+    let mut client = Client::offline(&home, &[]).initialized();
+    let session = client.session();
+    client.turn(&session, "SAY 1 chunks");
+    fs::remove_file(transcript(&home)).unwrap();
+    let loaded = client.load(&session);
+    assert_eq!(recording(&loaded)["state"], "degraded");
+    assert_eq!(recording(&loaded)["class"], "gone");
+    assert_eq!(client.degraded().len(), 1);
+}
+
+fn torn(home: &Home) -> String {
+    let mut client = Client::offline(home, &[]).initialized();
+    let session = client.session();
+    client.turn(&session, "SAY 1 chunks");
+    client.end(home);
+    let path = transcript(home);
+    let mut text = fs::read_to_string(&path).unwrap();
+    text.push_str("{\"uuid\":\"torn");
+    fs::write(&path, text).unwrap();
+    session
+}
+
+/// B3: before anything is appended.
+#[test]
+fn a_torn_record_is_mended_when_it_is_loaded() {
+    let home = Home::new();
+    let session = torn(&home);
+    let mut client = Client::offline(&home, &[]).initialized();
+    let loaded = client.load(&session);
+    assert_eq!(recording(&loaded)["state"], "saved");
+    assert!(valid_prefix(&transcript(&home)).len() > 1);
+    assert!(client.degraded().is_empty());
+}
+
+/// R15, R19: the notice comes before there is an answer that opens the session.
+#[test]
+fn a_torn_record_that_cannot_be_mended_is_told_before_the_answer_to_the_load() {
+    let home = Home::new();
+    let session = torn(&home);
+    let Some(_immutable) = Immutable::new(&transcript(&home)) else {
+        return;
+    };
+    let mut client = Client::offline(&home, &[]).initialized();
+    let cwd = home.workspace();
+    let params = json!({"sessionId": session, "cwd": cwd, "mcpServers": []});
+    let id = client.rpc.request("session/load", &params);
+    let answered = client.rpc.place_of_answer(id);
+    let told = client.rpc.place(0, "the notice", is_degraded);
+    assert!(told < answered);
+    let answer = client.rpc.answer(id)["result"].clone();
+    assert_eq!(recording(&answer)["state"], "degraded");
+    assert_eq!(
+        client.turn(&session, "SAY 1 chunks")["stopReason"],
+        "end_turn"
+    );
+    assert_eq!(client.degraded().len(), 1);
+    client.end(&home);
+}
+
+/// B3: a gap is visible, in both ways of a load.
+#[test]
+fn a_load_of_a_damaged_record_says_that_it_is_not_whole() {
+    let home = Home::new();
+    let mut client = Client::offline(&home, &[]).initialized();
+    let session = client.session();
+    client.turn(&session, "SAY 1 chunks");
+    client.turn(&session, "SAY 1 chunks");
+    client.end(&home);
+    let path = transcript(&home);
+    let text = fs::read_to_string(&path).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines[1] = "\u{1}broken";
+    fs::write(&path, lines.join("\n") + "\n").unwrap();
+
+    let told = words::damaged(2, 1);
+    let takes_notices = json!({"notice": {}});
+    for meta in [json!({}), json!({"qwen.session.loadReplayMode": "bulk"})] {
+        let mut client = Client::offline(&home, &[]).initialized_with(&takes_notices);
+        let cwd = home.workspace();
+        let params = json!({"sessionId": session, "cwd": cwd, "mcpServers": [], "_meta": meta});
+        let loaded = client.rpc.result("session/load", &params);
+        let replay = &loaded["_meta"]["qwen.session.loadReplay"];
+        assert_eq!(replay["partial"], true, "{loaded}");
+        assert_eq!(replay["replayError"], told);
+        let frames = client.end(&home);
+        let notices = updates(&frames, &session, "notice");
+        assert_eq!(notices.len(), 1, "{notices:?}");
+        assert_eq!(notices[0]["content"]["text"], told);
+    }
+}

@@ -410,19 +410,22 @@ fn a_damaged_transcript_is_shown_as_far_as_it_is_whole_and_goes_on() {
     let home = Home::new();
     let session = stored(&home);
     let path = transcript(&home);
-    let mut bytes = fs::read(&path).unwrap();
-    bytes.extend_from_slice(b"{\"uuid\":\"torn");
-    fs::write(&path, &bytes).unwrap();
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, [&whole[..], b"{\"uuid\":\"torn"].concat()).unwrap();
     let mut client = Client::offline(&home, &[]).initialized();
     let answer = client.rpc.result("session/load", &in_bulk(&home, &session));
     let replay = answer["_meta"]["qwen.session.loadReplay"]["updates"].clone();
     let replayed: Vec<_> = replay.as_array().unwrap().iter().collect();
     assert_eq!(shown(&replayed), REPLAYED);
-    assert_eq!(fs::read(&path).unwrap(), bytes, "Invariant 3");
+    assert_eq!(
+        fs::read(&path).unwrap(),
+        whole,
+        "B3: it is about to be continued"
+    );
     let answer = client.turn(&session, "SAY 1 chunks");
     assert_eq!(recording(&answer)["state"], "saved");
     client.end(&home);
-    assert_eq!(valid_prefix(&path).len(), 8, "B3");
+    assert_eq!(valid_prefix(&path).len(), 8);
 }
 
 /// case-F07, case-M05: what cannot be read at all is an error, and never another session.

@@ -218,3 +218,66 @@ fn a_title_of_a_session_without_a_record_is_not_persisted() {
     assert_eq!(answer["persisted"], false);
     client.end(&home);
 }
+
+/// A name is one line of a list: it is cut where it is long, and only a line by itself is a command.
+#[test]
+fn a_name_is_bounded_and_a_prompt_with_more_than_a_command_is_a_prompt() {
+    let home = Home::new();
+    let mut client = Client::offline(&home, &[]).initialized();
+    let session = client.session();
+    client.turn(&session, "SAY 1 chunks");
+    let title = |name: &str, source: &str| json!({"sessionId": session, "displayName": name, "titleSource": source});
+    const TITLE: &str = "qwen/control/session/title";
+    let named = client
+        .rpc
+        .result(TITLE, &title(&"x".repeat(70_000), "auto"));
+    assert_eq!(named["displayName"], "x".repeat(256));
+    assert_eq!(
+        (&named["persisted"], &named["titleSource"]),
+        (&json!(true), &json!("auto"))
+    );
+    for wrong in [title(" ", "auto"), title("name", "weird")] {
+        assert_eq!(client.rpc.error(TITLE, &wrong)["code"], -32_602);
+    }
+    let listed = client.rpc.result("session/list", &json!({"cursor": ""}));
+    assert_eq!(listed["sessions"][0]["title"], "x".repeat(256));
+    let junk = client.rpc.error("session/list", &json!({"cursor": "junk"}));
+    assert_eq!(junk["code"], -32_602);
+
+    let blocks = json!([
+        {"type": "text", "text": "/rename other"},
+        {"type": "resource", "resource": {"uri": "file:///a.txt", "text": "content"}},
+    ]);
+    let prompt = json!({"sessionId": session, "prompt": blocks});
+    client.rpc.result("session/prompt", &prompt);
+    let listed = client.rpc.result("session/list", &json!({}));
+    assert_eq!(listed["sessions"][0]["title"], "x".repeat(256));
+}
+
+/// What was asked before the end of input is served, with or without an open session.
+#[test]
+fn what_was_asked_before_the_end_of_input_is_answered() {
+    let home = Home::new();
+    let mut client = Client::offline(&home, &[]).initialized();
+    let session = client.session();
+    client.turn(&session, "SAY 1 chunks");
+    let title = json!({"sessionId": session, "displayName": "last words"});
+    let ids = client.rpc.request_all(&[
+        ("qwen/control/session/title", title),
+        ("session/list", json!({})),
+        (
+            "session/load",
+            json!({"sessionId": session, "cwd": home.workspace(), "mcpServers": []}),
+        ),
+    ]);
+    let frames = client.end(&home);
+    for id in ids {
+        let answer = frames.iter().find(|frame| frame["id"] == id);
+        assert!(
+            answer.is_some_and(|answer| answer.get("result").is_some()),
+            "{answer:?}"
+        );
+    }
+    let text = fs::read_to_string(transcript(&home)).unwrap();
+    assert!(text.contains("last words"));
+}

@@ -383,7 +383,7 @@ impl Head {
                 }
                 continue;
             }
-            judge.line(line, true, None, &mut |finding| {
+            judge.line(line, true, &[], &mut |finding| {
                 if let Finding::Record { envelope, .. } = finding {
                     Self::take(&mut head, envelope, || prompt(envelope));
                 }
@@ -474,7 +474,7 @@ fn title_in(judge: &Judge, window: &[u8], is_cut: bool) -> Option<Title> {
         let behind = &window[start..];
         let line = &behind[..memchr::memchr(b'\n', behind).unwrap_or(behind.len())];
         let mut title = None;
-        judge.line(line, true, None, &mut |finding| {
+        judge.line(line, true, &[], &mut |finding| {
             if let Finding::Record { envelope, .. } = finding {
                 title = survey::title_of(envelope).or(title.take());
             }

@@ -331,34 +331,33 @@ impl Judge {
         }
     }
 
-    /// Tells `sink` what is on a line, records in their order. `session` is the file's, where it is
-    /// known: a whole object inside a torn one is a record only where it is of that session, or ends
-    /// the line.
+    /// Tells `sink` what is on a line, records in their order. `sessions` are those of the file, where they are
+    /// known: a whole object inside a torn one is a record only where it is of one of them, or ends the line.
     pub(crate) fn line(
         &self,
         line: &[u8],
         ended: bool,
-        session: Option<&str>,
+        sessions: &[&str],
         sink: &mut dyn FnMut(Finding<'_, '_>),
     ) {
         let span = trim(line, |byte| byte.is_ascii_whitespace());
         if span.is_empty() {
             return;
         }
-        if !self.record(line, span.clone(), None, sink) {
-            self.damaged(line, span, ended, session, sink);
+        if !self.record(line, span.clone(), &[], sink) {
+            self.damaged(line, span, ended, sessions, sink);
         } else if !ended {
             sink(Finding::Damage(DamageKind::MissingNewline));
         }
     }
 
     /// The one record that fills the span, be it with some damage inside; `false` where it is none,
-    /// or not of the session that is asked for.
+    /// or of none of the sessions that are asked for.
     fn record(
         &self,
         line: &[u8],
         span: Range<usize>,
-        only_of: Option<&str>,
+        only_of: &[&str],
         sink: &mut dyn FnMut(Finding<'_, '_>),
     ) -> bool {
         let bytes = &line[span.clone()];
@@ -382,9 +381,8 @@ impl Judge {
             }
             None => return false,
         };
-        if only_of.is_some_and(|session| session != envelope.session_id)
-            || (!is_utf8 && !envelope.has_whole_ids())
-        {
+        let is_asked_for = only_of.is_empty() || only_of.contains(&&*envelope.session_id);
+        if !is_asked_for || (!is_utf8 && !envelope.has_whole_ids()) {
             return false;
         }
         sink(Finding::Record {
@@ -414,7 +412,7 @@ impl Judge {
         line: &[u8],
         span: Range<usize>,
         ended: bool,
-        session: Option<&str>,
+        sessions: &[&str],
         sink: &mut dyn FnMut(Finding<'_, '_>),
     ) {
         let padding = |byte: u8| byte == 0 || byte.is_ascii_whitespace();
@@ -424,7 +422,7 @@ impl Judge {
         let span = base + inner.start..base + inner.end;
         if has_nul {
             sink(Finding::Damage(DamageKind::NulBytes));
-            if span.is_empty() || self.record(line, span.clone(), None, sink) {
+            if span.is_empty() || self.record(line, span.clone(), &[], sink) {
                 return;
             }
         }
@@ -436,7 +434,8 @@ impl Judge {
                 beside = true;
                 continue;
             };
-            let only_of = session.filter(|_| beside && found.end < span.len());
+            let may_be_quoted = beside && found.end < span.len();
+            let only_of = if may_be_quoted { sessions } else { &[] };
             let place = span.start + found.start..span.start + found.end;
             if self.record(line, place, only_of, sink) {
                 n_records += 1;
@@ -461,7 +460,7 @@ impl Judge {
 /// never be cut (B3).
 pub(crate) fn holds_record(line: &[u8]) -> bool {
     let mut found = false;
-    Judge::new().line(line, false, None, &mut |finding| {
+    Judge::new().line(line, false, &[], &mut |finding| {
         found |= matches!(finding, Finding::Record { .. });
     });
     found

@@ -91,8 +91,14 @@ impl Survey {
                 survey.damage.push(number, offset, DamageKind::LineTooLong);
                 continue;
             };
-            let session = survey.session_id.clone();
-            judge.line(bytes, line.ended, session.as_deref(), &mut |finding| {
+            // One of them may be a damaged word itself.
+            let (first, current) = (survey.session_id.clone(), survey.current_session.clone());
+            let sessions: Vec<&str> = first
+                .as_deref()
+                .into_iter()
+                .chain(current.as_deref())
+                .collect();
+            judge.line(bytes, line.ended, &sessions, &mut |finding| {
                 let place = (line.number, line.offset);
                 match finding {
                     Finding::Damage(kind) => survey.damage.push(place.0, place.1, kind),

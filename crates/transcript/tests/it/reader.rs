@@ -194,6 +194,20 @@ fn a_file_of_garbage_is_counted_and_not_kept() {
     assert_eq!(loaded.n_damage, DAMAGE_KEPT_MAX as u64 + 500);
 }
 
+/// The word that the first record has for the session may be the damaged one.
+#[test]
+fn a_record_beside_a_fragment_is_found_though_the_first_one_names_another_session() {
+    let mut records = conversation(5);
+    records[0] = with(records[0].clone(), "sessionId", json!("damaged"));
+    let mut lines: Vec<Vec<u8>> = records.iter().map(line).collect();
+    // `{` of a fourth record, glued to the fifth, glued to a sixth.
+    lines[2] = b"{".to_vec();
+    lines[3].pop();
+    let loaded = loaded(&lines.concat());
+    let found = uuids(&loaded);
+    assert_eq!(found, [id(1), id(2), id(4), id(5)], "{:?}", loaded.damage);
+}
+
 /// A hostile line costs time in proportion to its length.
 #[test]
 fn a_line_of_beginnings_is_judged_in_bounded_time() {

@@ -66,7 +66,15 @@ fn good(route: &Route) -> Value {
         None => json!({"type": "object"}),
     };
     let content = match route.path {
-        "/session/{id}/events" => json!({"text/event-stream": {"schema": {"type": "string"}}}),
+        "/session/{id}/events" => json!({"text/event-stream": {"schema": {
+            "type": "object",
+            "required": ["event", "data"],
+            "properties": {
+                "id": {"type": "string"},
+                "event": {"type": "string"},
+                "data": {"type": "string"},
+            },
+        }}}),
         "/metrics" => json!({"application/openmetrics-text": {"schema": {"type": "string"}}}),
         "/session/{id}/export" => json!({
             "application/json": {"schema": {"type": "object"}},

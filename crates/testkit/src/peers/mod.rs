@@ -4,6 +4,7 @@
 
 mod acp;
 mod qwen;
+mod schemathesis;
 mod sdk;
 mod web_shell;
 
@@ -12,7 +13,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use self::{acp::AcpClient, qwen::Qwen, sdk::Sdk, web_shell::WebShell};
+pub use self::{
+    acp::AcpClient, qwen::Qwen, schemathesis::Schemathesis, sdk::Sdk, web_shell::WebShell,
+};
 use crate::need::{Need, found};
 
 /// The peer where all its files are there; `None`, said clearly, where one is not.

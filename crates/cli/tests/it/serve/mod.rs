@@ -1,5 +1,6 @@
 //! Daemons over HTTP: the real `qwen serve` with our agent, and ours with our agent and with the real one.
 
+mod api;
 mod degraded;
 mod page;
 mod remote;

@@ -38,8 +38,8 @@ use crate::{
     protocol::{
         initialize::{FileSystem, Initialize, Initialized, Offers},
         session::{
-            ApprovalMode, Choices, Close, List, Named, Open, Prompt, SetConfigOption, SetMode,
-            SetModel, SetTitle, Withdrawn, Workspace,
+            ApprovalMode, Choices, Close, List, Named, Open, Page, Prompt, SetConfigOption,
+            SetMode, SetModel, SetTitle, Withdrawn, Workspace,
         },
         update::{Command, Update},
     },
@@ -213,13 +213,15 @@ impl Server {
             }
             "qwen/status/channel/ping" => answer(responder, ping(params)),
             "qwen/status/session/transcript" => {
-                self.spawn_read(params, responder, |server, named: Named| {
-                    server.stored(named, status::transcript)
+                self.spawn_read(params, responder, |server, page: Page| async move {
+                    let history = server.history(&page.session_id).await?;
+                    status::transcript(&page, &history.steps)
                 });
             }
             "qwen/status/session/turn_index" => {
-                self.spawn_read(params, responder, |server, named: Named| {
-                    server.stored(named, status::turn_index)
+                self.spawn_read(params, responder, |server, named: Named| async move {
+                    let history = server.history(&named.session_id).await?;
+                    Ok(status::turn_index(&named, &history.steps))
                 });
             }
             method if method.starts_with("qwen/status/session/") => {
@@ -802,15 +804,6 @@ impl Server {
             "preflight" => Ok(status::preflight(&self.backend.models())),
             _ => Err(RpcError::method_not_found(method)),
         }
-    }
-
-    async fn stored(
-        self,
-        named: Named,
-        shape: fn(&str, &[agent::replay::Replayed]) -> Value,
-    ) -> Result<Value, RpcError> {
-        let history = self.history(&named.session_id).await?;
-        Ok(shape(&named.session_id, &history.steps))
     }
 
     async fn history(&self, id: &str) -> Result<History, RpcError> {

@@ -7,11 +7,13 @@ use agent::{
     session::Interruption,
     tool,
 };
+use jsonrpc::RpcError;
 use serde_json::{Map, Value, json};
+use wire::limits::{DAEMON_HISTORY_PAGE_DEFAULT, DAEMON_HISTORY_PAGE_MAX};
 
 use crate::{
     live::{COMMANDS, Live, unix_millis},
-    protocol::session::Choices,
+    protocol::session::{Choices, Named, Page},
     replay::update,
 };
 
@@ -117,20 +119,59 @@ pub(crate) fn tasks(live: &Live) -> Value {
     })
 }
 
-/// `qwen/status/session/transcript`.
-pub(crate) fn transcript(session_id: &str, steps: &[Replayed]) -> Value {
-    let events: Vec<Value> = steps
+/// `qwen/status/session/transcript`: a page of what was said, from its beginning, or backward from its end.
+///
+/// # Errors
+/// The page is none that there is.
+pub(crate) fn transcript(page: &Page, steps: &[Replayed]) -> Result<Value, RpcError> {
+    let limit = match page.limit {
+        None => DAEMON_HISTORY_PAGE_DEFAULT,
+        Some(limit) if (1..=DAEMON_HISTORY_PAGE_MAX).contains(&limit) => limit,
+        Some(_) => return Err(RpcError::invalid_params("`limit` is from 1 to 500")),
+    };
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let is_backward = page.direction.as_deref() == Some("backward");
+    let n_given = match page.cursor.as_deref() {
+        None => 0,
+        Some(cursor) => given(cursor, is_backward)
+            .filter(|n_given| *n_given <= steps.len())
+            .ok_or_else(|| RpcError::invalid_params("`cursor` is not of this transcript"))?,
+    };
+    let n_next = (n_given + limit).min(steps.len());
+    let shown = if is_backward {
+        &steps[steps.len() - n_next..steps.len() - n_given]
+    } else {
+        &steps[n_given..n_next]
+    };
+    let events: Vec<Value> = shown
         .iter()
         .map(|step| json!({"v": 1, "type": "session_update", "data": update(step)}))
         .collect();
-    json!({
+    let has_more = n_next < steps.len();
+    let mut answer = json!({
         "v": 1,
-        "sessionId": session_id,
+        "sessionId": page.session_id,
         "events": events,
-        "hasMore": false,
+        "hasMore": has_more,
         "startTime": time_of(steps.first()),
         "lastUpdated": time_of(steps.last()),
-    })
+    });
+    if has_more {
+        answer["nextCursor"] = json!(cursor(n_next, is_backward));
+    }
+    Ok(answer)
+}
+
+/// How many steps were given before a page: opaque to whoever holds it. Backward, what is recorded meanwhile
+/// moves the pages; forward it does not.
+fn cursor(n_given: usize, is_backward: bool) -> String {
+    format!("{}{n_given}", if is_backward { 'b' } else { 'f' })
+}
+
+fn given(cursor: &str, is_backward: bool) -> Option<usize> {
+    let n_given = cursor.strip_prefix(if is_backward { 'b' } else { 'f' })?;
+    let is_number = n_given.bytes().all(|byte| byte.is_ascii_digit());
+    n_given.parse().ok().filter(|_| is_number)
 }
 
 fn time_of(step: Option<&Replayed>) -> Option<&str> {
@@ -138,7 +179,7 @@ fn time_of(step: Option<&Replayed>) -> Option<&str> {
 }
 
 /// `qwen/status/session/turn_index`.
-pub(crate) fn turn_index(session_id: &str, steps: &[Replayed]) -> Value {
+pub(crate) fn turn_index(named: &Named, steps: &[Replayed]) -> Value {
     let prompts = steps.iter().filter_map(|step| match &step.said {
         Said::Prompt(text) => Some((step, text)),
         Said::Image(_) | Said::Block(_) | Said::Result(_) => None,
@@ -158,7 +199,7 @@ pub(crate) fn turn_index(session_id: &str, steps: &[Replayed]) -> Value {
         .collect();
     json!({
         "v": 1,
-        "sessionId": session_id,
+        "sessionId": named.session_id,
         "totalTurns": turns.len(),
         "start": 0,
         "turns": turns,

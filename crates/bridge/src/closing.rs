@@ -9,7 +9,7 @@ use tokio::{sync::oneshot, time::timeout};
 use wire::{
     http::Closed,
     limits::CHILD_CLOSE_WAIT_MAX,
-    recording::{FaultClass, RecordingReport},
+    recording::{FaultClass, RecordingReport, RecordingState},
 };
 
 use crate::{
@@ -79,6 +79,10 @@ pub(crate) async fn close(
     {
         let mut held = entry.hold_for(&Caller::default())?;
         held.phase = Phase::Closing;
+        // Before its questions are answered, or the agent would go on as after a refusal.
+        if !how.only_if_unheld && held.permissions.len() > 0 && held.prompts.is_running() {
+            crate::prompts::ask_to_cancel(&entry);
+        }
         held.drop_permissions("session_closed");
     }
     let mut params = json!({"sessionId": entry.id, "drainTimeoutMs": DRAIN_MS});
@@ -110,6 +114,12 @@ pub(crate) async fn close(
         }
         Err(_late) => {
             tracing::warn!("the agent did not close a session in time; it is closed here");
+            // Nobody says that what came last is saved.
+            let unconfirmed = RecordingState::Pending;
+            let is_saved = entry.view().recording_state == Some(RecordingState::Saved);
+            if is_saved {
+                entry.lock_view().recording_state = Some(unconfirmed);
+            }
             Ok(finish(&workspace, &entry, &how))
         }
     }
@@ -233,6 +243,13 @@ fn finish(workspace: &Arc<Workspace>, entry: &Arc<Entry>, how: &How) -> Closed {
     let closed = closed(entry);
     if closed.recording_degraded {
         data["recordingDegraded"] = json!(true);
+    }
+    // What is not known to be saved is said, for nobody can ask any more (R27).
+    let state = entry.view().recording_state;
+    if let Some(state) =
+        state.filter(|state| !matches!(state, RecordingState::Saved | RecordingState::Off))
+    {
+        data["recordingState"] = json!(state);
     }
     held.publish("session_closed", &data, &About::default());
     held.phase = Phase::Gone;

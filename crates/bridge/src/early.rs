@@ -11,7 +11,7 @@ use wire::{
         ACP_REPLAY_BYTES_MAX, ACP_REPLAY_UPDATES_MAX, EARLY_FRAMES_MAX, EARLY_SESSIONS_MAX,
         EARLY_WAIT_MAX, TOMBSTONE_WAIT_MAX, TOMBSTONES_MAX,
     },
-    recording::RecordingState,
+    recording::{FaultClass, RecordingState},
 };
 
 /// A word about a session's record that came before the session was open.
@@ -19,8 +19,8 @@ use wire::{
 pub(crate) enum EarlyEvent {
     /// Its record failed.
     Degraded,
-    /// The level of its record.
-    State(RecordingState),
+    /// The level of its record, and why it is that.
+    State(RecordingState, Option<FaultClass>),
 }
 
 /// Why nothing is kept.

@@ -10,7 +10,10 @@ use bus::{Batch, Bus};
 use serde_json::{Value, value::RawValue};
 use tokio::time::Instant;
 use uuid::Uuid;
-use wire::{event::NewEvent, http::TurnFault, limits::CLIENTS_MAX, state::SessionState};
+use wire::{
+    event::NewEvent, http::TurnFault, limits::CLIENTS_MAX, recording::FaultClass,
+    state::SessionState,
+};
 
 use crate::{
     Caller, Error,
@@ -61,6 +64,8 @@ pub(crate) struct State {
     /// Its first prompt is the first that is sent here, and names it.
     pub(crate) is_new: bool,
     pub(crate) turn_error: Option<TurnFault>,
+    /// Why its record failed, where the agent says it.
+    pub(crate) fault: Option<FaultClass>,
     pub(crate) updated_at_ms: Option<u64>,
     pub(crate) active_at: Instant,
 }
@@ -129,6 +134,7 @@ impl Entry {
                 title: None,
                 is_new: true,
                 turn_error: None,
+                fault: None,
                 updated_at_ms: None,
                 active_at: Instant::now(),
             }),

@@ -46,6 +46,7 @@ use crate::{closing::How, entry::Entry, sessions::Action, workspace::Workspace};
 pub use error::Error;
 pub use jsonrpc::RpcError;
 pub use launch::{Child, Command, Ended, Handle, Launch};
+pub use workspace::Tally;
 
 /// How a bridge is run.
 #[derive(Debug, Clone)]
@@ -467,6 +468,12 @@ impl Bridge {
         let subscription = subscription
             .map_err(|SubscribeError::TooMany { limit }| Error::TooManyStreams { limit })?;
         Ok((entry.bus.epoch().to_owned(), subscription))
+    }
+
+    /// What was counted of records since the start.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.workspace().tally()
     }
 
     /// Counts and ages.

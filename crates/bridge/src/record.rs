@@ -4,7 +4,7 @@ use jsonrpc::Notification;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use wire::{
-    recording::{RecordingReport, RecordingState},
+    recording::{FaultClass, RecordingReport, RecordingState},
     words::REASON_WRITE_FAILED,
 };
 
@@ -27,6 +27,7 @@ struct Params {
     session_id: Value,
     reason: Value,
     state: Value,
+    class: Value,
 }
 
 /// Reads one of the two; `None` where it is malformed, which harms nothing else (R16).
@@ -39,7 +40,8 @@ pub(crate) fn read(notification: &Notification) -> Option<(String, EarlyEvent)> 
     let event = if notification.method == DEGRADED {
         (params.reason == REASON_WRITE_FAILED).then_some(EarlyEvent::Degraded)?
     } else {
-        EarlyEvent::State(RecordingState::deserialize(&params.state).ok()?)
+        let state = RecordingState::deserialize(&params.state).ok()?;
+        EarlyEvent::State(state, FaultClass::deserialize(&params.class).ok())
     };
     Some((session_id.to_owned(), event))
 }
@@ -49,7 +51,7 @@ impl Held<'_> {
     pub(crate) fn take_record_event(&mut self, event: EarlyEvent) {
         match event {
             EarlyEvent::Degraded => self.degrade(),
-            EarlyEvent::State(state) => self.take_level(state),
+            EarlyEvent::State(state, class) => self.take_level(state, class),
         }
     }
 
@@ -70,15 +72,16 @@ impl Held<'_> {
     }
 
     /// The child said the level. A level that is `degraded` is the same news, however it came.
-    pub(crate) fn take_level(&mut self, state: RecordingState) {
+    fn take_level(&mut self, state: RecordingState, class: Option<FaultClass>) {
         self.entry.lock_view().recording_state = Some(state);
         if state == RecordingState::Degraded {
+            self.fault = self.fault.or(class);
             self.degrade();
         }
     }
 
     /// An answer of the child carries the level.
     pub(crate) fn take_report(&mut self, report: &RecordingReport) {
-        self.take_level(report.state);
+        self.take_level(report.state, report.class);
     }
 }

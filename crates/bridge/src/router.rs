@@ -146,7 +146,9 @@ impl Router<'_> {
             tracing::debug!(session_id = %id, reason = "session_not_owned", "dropped");
             return;
         }
-        if let Err(reason) = self.channel.early().keep(&id, event) {
+        let kept = self.channel.early().keep(&id, event);
+        self.workspace.count_early(kept.is_ok());
+        if let Err(reason) = kept {
             tracing::debug!(session_id = %id, ?reason, "an early event is dropped");
         }
     }

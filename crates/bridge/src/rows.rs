@@ -1,6 +1,9 @@
 //! Live sessions as lists and health show them.
 
-use wire::http::{Health, LiveRow, SessionRow};
+use wire::{
+    http::{Health, LiveRow, SessionRow},
+    recording::RecordingState,
+};
 
 use crate::{entry::Held, times::iso, workspace::Workspace};
 
@@ -88,6 +91,7 @@ pub(crate) fn health(workspace: &Workspace) -> Health {
         last_activity_at: None,
         idle_since_ms: None,
         recording_degraded: 0,
+        recording_never_started: 0,
         prompt_queue_full: workspace
             .n_queue_full
             .load(std::sync::atomic::Ordering::Relaxed),
@@ -102,6 +106,8 @@ pub(crate) fn health(workspace: &Workspace) -> Health {
         health.active_work |= row.has_active_prompt || row.active_work_state == "active";
         health.connected_clients += entry.bus.n_subscribers();
         health.recording_degraded += usize::from(row.recording_degraded);
+        let never_started = row.recording_state == Some(RecordingState::NeverStarted);
+        health.recording_never_started += usize::from(never_started);
     }
     if let Some(child) = workspace.child() {
         health.channel_alive = true;

@@ -1,6 +1,7 @@
 //! What all parts of a bridge share: its options, its sessions, and the child of now.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -14,7 +15,10 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use wire::limits::{REAPER_INTERVAL, SHUTDOWN_STREAMS_WAIT_MAX};
+use wire::{
+    limits::{REAPER_INTERVAL, SHUTDOWN_STREAMS_WAIT_MAX},
+    recording::FaultClass,
+};
 
 use crate::{
     Error, Options,
@@ -42,6 +46,10 @@ pub(crate) struct Workspace {
     pub(crate) generation: String,
     pub(crate) revision: AtomicU64,
     pub(crate) n_queue_full: AtomicU64,
+    n_early_kept: AtomicU64,
+    n_early_dropped: AtomicU64,
+    /// Records that failed in sessions that are gone, by class.
+    past_failures: Mutex<BTreeMap<&'static str, u64>>,
     /// Of streams whose session is gone.
     past: Mutex<Counts>,
     /// The last activity of sessions that are gone; 0 where there was none.
@@ -70,6 +78,9 @@ impl Workspace {
             generation: Uuid::new_v4().to_string(),
             revision: AtomicU64::new(0),
             n_queue_full: AtomicU64::new(0),
+            n_early_kept: AtomicU64::new(0),
+            n_early_dropped: AtomicU64::new(0),
+            past_failures: Mutex::default(),
             past: Mutex::default(),
             past_activity_ms: AtomicU64::new(0),
         })
@@ -134,7 +145,41 @@ impl Workspace {
         past.evictions += counts.evictions;
         past.resyncs += counts.resyncs;
         drop(past);
+        if let Some(class) = class_of_failure(entry) {
+            let mut past = self.lock_past_failures();
+            *past.entry(class).or_default() += 1;
+        }
         self.bump();
+    }
+
+    fn lock_past_failures(&self) -> MutexGuard<'_, BTreeMap<&'static str, u64>> {
+        self.past_failures
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An event about a session that is not open.
+    pub(crate) fn count_early(&self, is_kept: bool) {
+        let counter = if is_kept {
+            &self.n_early_kept
+        } else {
+            &self.n_early_dropped
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was counted of records since the start.
+    pub(crate) fn tally(&self) -> Tally {
+        let entries = self.entries();
+        let mut failures = self.lock_past_failures().clone();
+        for class in entries.iter().filter_map(class_of_failure) {
+            *failures.entry(class).or_default() += 1;
+        }
+        Tally {
+            early_kept: self.n_early_kept.load(Ordering::Relaxed),
+            early_dropped: self.n_early_dropped.load(Ordering::Relaxed),
+            recordings_degraded: failures,
+        }
     }
 
     /// Lists of sessions are stale.
@@ -216,11 +261,12 @@ impl Workspace {
         let streams_until = Instant::now() + SHUTDOWN_STREAMS_WAIT_MAX;
         for entry in self.entries() {
             let mut held = entry.hold();
-            held.drop_permissions("daemon_shutdown");
-            held.lose_waiting(Lost::Shutdown);
+            // What waits does not run any more, and is told after what runs.
+            held.phase = Phase::Closing;
             if held.prompts.is_running() {
                 prompts::ask_to_cancel(&entry);
             }
+            held.drop_permissions("daemon_shutdown");
         }
         let Some(channel) = channel else {
             self.end.cancel();
@@ -273,4 +319,24 @@ impl Workspace {
             }
         }
     }
+}
+
+/// What was counted of records since the start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tally {
+    /// Events about sessions that were not open, and that were kept for them (R17).
+    pub early_kept: u64,
+    /// Those that were dropped: too many, or of a session that was closed.
+    pub early_dropped: u64,
+    /// Records that failed, by class; `unknown` where the agent does not say it.
+    pub recordings_degraded: BTreeMap<&'static str, u64>,
+}
+
+/// Why the record of a session failed, if it did.
+fn class_of_failure(entry: &Arc<Entry>) -> Option<&'static str> {
+    if !entry.view().recording_degraded {
+        return None;
+    }
+    let fault = entry.hold().fault;
+    Some(fault.map_or("unknown", FaultClass::as_str))
 }

@@ -3,11 +3,18 @@
 
 use axum::{
     extract::{FromRequest, Request},
-    http::{StatusCode, header::CONTENT_TYPE},
+    http::{
+        StatusCode,
+        header::{CONTENT_LENGTH, CONTENT_TYPE},
+    },
 };
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value, value::RawValue};
-use wire::limits::DAEMON_BODY_BYTES_MAX;
+use tokio::time::timeout;
+use wire::{
+    halves,
+    limits::{DAEMON_BODY_BYTES_MAX, DAEMON_BODY_WAIT_MAX},
+};
 
 use crate::error::ApiError;
 
@@ -30,21 +37,29 @@ impl<S: Sync> FromRequest<S> for Body {
                 let kind = kind.split(';').next().unwrap_or_default().trim();
                 kind.eq_ignore_ascii_case("application/json")
             });
+        let too_large = || {
+            let text = "Request body too large (max 10 MB)";
+            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+        };
+        let length = request.headers().get(CONTENT_LENGTH);
+        let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        if length.is_some_and(|length| length > DAEMON_BODY_BYTES_MAX as u64) {
+            return Err(too_large());
+        }
         let limited = Limited::new(request.into_body(), DAEMON_BODY_BYTES_MAX);
-        let bytes = match limited.collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => {
-                return Err(ApiError::new(
-                    StatusCode::PAYLOAD_TOO_LARGE,
-                    "Request body too large (max 10 MB)",
-                ));
+        let bytes = match timeout(DAEMON_BODY_WAIT_MAX, limited.collect()).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large()),
+            Ok(Err(_)) => return Err(ApiError::bad("the body ended early")),
+            Err(_late) => {
+                let text = "the body took too long";
+                return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, text));
             }
-            Err(_) => return Err(ApiError::bad("the body ended early")),
         };
         if !is_json || bytes.is_empty() {
             return Ok(Self::default());
         }
-        let Ok(value) = serde_json::from_slice::<Value>(&bytes) else {
+        let Ok(value) = serde_json::from_slice::<Value>(&halves::replaced(&bytes)) else {
             return Err(ApiError::bad("Invalid JSON in request body"));
         };
         let Value::Object(mut fields) = value else {

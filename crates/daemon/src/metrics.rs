@@ -23,6 +23,12 @@ struct Request {
 }
 
 /// The counts since the start.
+/// A record that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Failure {
+    class: &'static str,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     requests: Family<Request, Counter>,
@@ -107,6 +113,24 @@ impl Metrics {
             "Prompts refused because too many waited",
             health.prompt_queue_full,
         );
+        let tally = app.bridge.tally();
+        counter(
+            &mut registry,
+            "early_events_kept",
+            "Events about records of sessions that were not open yet",
+            tally.early_kept,
+        );
+        counter(
+            &mut registry,
+            "early_events_dropped",
+            "Events about records that belonged to no session",
+            tally.early_dropped,
+        );
+        let failures: Family<Failure, Counter> = Family::default();
+        for (class, n) in tally.recordings_degraded {
+            failures.get_or_create(&Failure { class }).inc_by(n);
+        }
+        registry.register("recordings_degraded", "Records that failed", failures);
         let mut text = String::new();
         // Dropped: writing into memory does not fail.
         _ = encode(&mut text, &registry);

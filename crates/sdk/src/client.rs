@@ -5,9 +5,10 @@ use std::time::Duration;
 use reqwest::{Method, StatusCode, header};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
+use tokio::time::timeout;
 use wire::{
     http::{Accepted, Opened, TitleSet},
-    limits::SDK_ANSWER_WAIT_MAX,
+    limits::{SDK_ANSWER_BYTES_MAX, SDK_ANSWER_WAIT_MAX, SDK_CONNECT_WAIT_MAX},
 };
 
 use crate::{
@@ -24,6 +25,9 @@ pub enum Error {
     /// It did not answer.
     #[error("the daemon cannot be reached")]
     Unreachable(#[source] reqwest::Error),
+    /// It did not answer in time.
+    #[error("the daemon does not answer")]
+    Late,
     /// What it answered is not of the protocol.
     #[error("the daemon's answer is not understood")]
     Protocol,
@@ -79,7 +83,7 @@ impl Client {
         }
         let http = reqwest::Client::builder()
             .tls_backend_preconfigured(tls::config(base.starts_with("https://"))?)
-            .connect_timeout(SDK_ANSWER_WAIT_MAX)
+            .connect_timeout(SDK_CONNECT_WAIT_MAX)
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(Error::Unreachable)?;
@@ -214,6 +218,15 @@ impl Client {
             .await
     }
 
+    /// How a live session stands now.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn status(&self, id: &str) -> Result<Value, Error> {
+        self.of_session(Method::GET, id, "/status", None, None)
+            .await
+    }
+
     /// Leaves a session; the last one out closes it.
     ///
     /// # Errors
@@ -295,12 +308,12 @@ impl Client {
                 .body(text);
         }
         let answered = async {
-            let response = request.send().await?;
+            let response = request.send().await.map_err(Error::Unreachable)?;
             let head = (response.status(), retry_after(&response));
-            let bytes = response.bytes().await?;
-            Ok::<_, reqwest::Error>((head, bytes.to_vec()))
+            Ok::<_, Error>((head, whole(response).await?))
         };
-        let ((status, retry_after), bytes) = answered.await.map_err(Error::Unreachable)?;
+        let answered = timeout(SDK_ANSWER_WAIT_MAX, answered).await;
+        let ((status, retry_after), bytes) = answered.map_err(|_late| Error::Late)??;
         if status.is_success() {
             return Ok(bytes);
         }
@@ -326,13 +339,17 @@ impl Client {
         if let Some(epoch) = epoch {
             request = request.header("x-qwen-event-epoch", epoch);
         }
-        let response = request.send().await.map_err(Error::Unreachable)?;
+        let answered = timeout(SDK_ANSWER_WAIT_MAX, request.send()).await;
+        let response = answered
+            .map_err(|_late| Error::Late)?
+            .map_err(Error::Unreachable)?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
         let retry_after = retry_after(&response);
-        let bytes = response.bytes().await.map_err(Error::Unreachable)?;
+        let bytes = timeout(SDK_ANSWER_WAIT_MAX, whole(response)).await;
+        let bytes = bytes.map_err(|_late| Error::Late)??;
         Err(Error::Refused(refusal(status, retry_after, &bytes)))
     }
 
@@ -343,6 +360,18 @@ impl Client {
             None => request,
         }
     }
+}
+
+/// The body of an answer, unless it is larger than any that a daemon gives.
+async fn whole(mut response: reqwest::Response) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    while let Some(more) = response.chunk().await.map_err(Error::Unreachable)? {
+        if bytes.len() + more.len() > SDK_ANSWER_BYTES_MAX {
+            return Err(Error::Protocol);
+        }
+        bytes.extend_from_slice(&more);
+    }
+    Ok(bytes)
 }
 
 fn retry_after(response: &reqwest::Response) -> Option<Duration> {

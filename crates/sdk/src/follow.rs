@@ -57,6 +57,8 @@ pub struct Follow {
     options: Options,
     stream: Option<Stream>,
     is_loaded: bool,
+    /// It was, at some time.
+    was_loaded: bool,
     failures: u32,
     is_disconnect_told: bool,
 }
@@ -76,6 +78,7 @@ impl Follow {
             options,
             stream: None,
             is_loaded: false,
+            was_loaded: false,
             failures: 0,
             is_disconnect_told: true,
         }
@@ -101,7 +104,7 @@ impl Follow {
     /// Waits for the next change; `None` once the session is over. Nothing is lost where its future is dropped.
     ///
     /// # Errors
-    /// The session is not there, or we may not see it.
+    /// The session is not there, or we may not see it; or the daemon could not be reached at all.
     pub async fn next(&mut self) -> Result<Option<Change>, Error> {
         loop {
             if let Some(change) = self.take_ready() {
@@ -189,7 +192,7 @@ impl Follow {
                 .await?;
             self.client_id.clone_from(&answer.client_id);
             answer.begin(&mut self.session);
-            self.is_loaded = true;
+            (self.is_loaded, self.was_loaded) = (true, true);
             change = Some(Change::Session);
         }
         let session = &self.session;
@@ -214,13 +217,15 @@ impl Follow {
         self.stream = None;
         let Error::Refused(refusal) = &error else {
             return match error {
-                Error::Unreachable(_) => Ok(()),
+                // What was never there is no cut.
+                Error::Unreachable(_) | Error::Late if self.was_loaded => Ok(()),
+                Error::Unreachable(_) | Error::Late => Err(error),
                 Error::Refused(_) | Error::Protocol | Error::Url | Error::Certificates => {
                     Err(error)
                 }
             };
         };
-        if !refusal.is_final() {
+        if self.was_loaded && !refusal.is_final() {
             return Ok(());
         }
         // A session that we had and the daemon does not know died with it; it may be there to load.

@@ -4,6 +4,7 @@
 //! agree on (message shapes, words of a notice, limits) and pure code over it.
 
 pub mod event;
+pub mod halves;
 pub mod http;
 pub mod limits;
 pub mod recording;

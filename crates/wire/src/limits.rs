@@ -435,6 +435,9 @@ pub const REAPER_INTERVAL: Duration = Duration::from_secs(60);
 /// Bytes of a request's body.
 pub const DAEMON_BODY_BYTES_MAX: usize = 10 << 20;
 
+/// How long a request's body may take.
+pub const DAEMON_BODY_WAIT_MAX: Duration = Duration::from_secs(60);
+
 /// Bytes of an answer that gets an `ETag`; larger ones are sent whole every time.
 pub const DAEMON_TAGGED_BYTES_MAX: u64 = 1 << 20;
 
@@ -486,6 +489,9 @@ pub const DAEMON_LIST_ROWS_ORGANIZED_MAX: usize = 1_000;
 /// Sessions of one request that archives or deletes.
 pub const DAEMON_BATCH_SESSIONS_MAX: usize = 100;
 
+/// Updates on a page of a transcript, where nobody says how many.
+pub const DAEMON_HISTORY_PAGE_DEFAULT: u64 = 100;
+
 /// Records of a page of history.
 pub const DAEMON_HISTORY_PAGE_MAX: u64 = 500;
 
@@ -515,8 +521,14 @@ pub const CLIENTS_MAX: usize = 1_024;
 /// Bytes of one frame that a client takes.
 pub const SDK_FRAME_BYTES_MAX: usize = 16 << 20;
 
+/// Bytes of an answer that a client takes; the history of a long session comes in one.
+pub const SDK_ANSWER_BYTES_MAX: usize = 96 << 20;
+
+/// How long a client waits for an answer: longer than a daemon takes to bring a session back.
+pub const SDK_ANSWER_WAIT_MAX: Duration = Duration::from_secs(90);
+
 /// How long a client waits for a connection to its daemon.
-pub const SDK_ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
+pub const SDK_CONNECT_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Silence on an event stream after which a client takes it for dead: three heartbeats.
 pub const SDK_SILENCE_MAX: Duration = Duration::from_secs(45);

@@ -59,6 +59,19 @@ pub(crate) struct Named {
     pub(crate) session_id: String,
 }
 
+/// Params of `qwen/status/session/transcript`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Page {
+    pub(crate) session_id: String,
+    /// Updates.
+    pub(crate) limit: Option<u64>,
+    /// What the page before gave.
+    pub(crate) cursor: Option<String>,
+    /// `backward` begins at the end.
+    pub(crate) direction: Option<String>,
+}
+
 /// Params of `$/cancel_request`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -211,6 +211,7 @@ async fn a_shutdown_tells_every_session_last() {
     let (mut busy, mut idle) = (rig.stream("s"), rig.stream("t"));
     rig.bridge.prompt(&nobody(), "s", said("x")).unwrap();
     let prompt = rig.child.heard("session/prompt").await;
+    rig.bridge.prompt(&nobody(), "s", said("waits")).unwrap();
     let bridge = rig.bridge.clone();
     let stopping = tokio::spawn(async move { bridge.shutdown().await });
     rig.child.heard("craft/cancelPendingPrompt").await;
@@ -230,7 +231,17 @@ async fn a_shutdown_tells_every_session_last() {
     let frames = busy.rest().await;
     assert_eq!(
         kinds(&frames)[1..],
-        ["user_message_chunk", "turn_complete", "session_died"]
+        [
+            "user_message_chunk",
+            "pending_prompt_added",
+            // What waits is told behind what runs, as by a close (§14).
+            "turn_complete",
+            "pending_prompt_started",
+            "user_message_chunk",
+            "turn_error",
+            "prompt_cancelled",
+            "session_died"
+        ]
     );
     let died = frames.last().unwrap();
     assert_eq!(

@@ -185,6 +185,19 @@ async fn a_cancel_and_a_close_decide_what_is_open() {
     );
 }
 
+/// Or the agent would go on as after a refusal, and end its turn as if nothing had been cancelled (§14).
+#[tokio::test]
+async fn a_close_cancels_the_turn_before_it_answers_what_the_turn_asks() {
+    let (mut rig, _stream, _, _) = asking(PermissionPolicy::FirstResponder).await;
+    let bridge = rig.bridge.clone();
+    let closing = tokio::spawn(async move { bridge.close(&nobody(), "s").await });
+    rig.child.heard("craft/cancelPendingPrompt").await;
+    assert_eq!(cancelled_as(&mut rig, &json!("p")).await, "session_closed");
+    let close = rig.child.heard("qwen/control/session/close").await;
+    rig.child.answer(&close, &json!({"closed": true})).await;
+    closing.await.unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn a_child_may_take_its_request_back() {
     let (mut rig, mut stream, _, id) = asking(PermissionPolicy::FirstResponder).await;

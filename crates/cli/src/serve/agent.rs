@@ -40,9 +40,17 @@ pub(super) fn command(
     })
 }
 
-/// The shell is replaced by the command, so that signals reach it.
+/// The shell is replaced by the command, so that signals reach it; unless the line is more than a command, and
+/// says so itself.
 fn shell_arguments(line: &str) -> Vec<OsString> {
-    ["-c".into(), format!("exec {line}").into()].into()
+    let first = line.split_whitespace().next().unwrap_or_default();
+    let is_more = line.contains([';', '&', '|', '\n', '(']) || first.contains('=');
+    let line = if is_more || matches!(first, "exec" | "cd") {
+        line.to_owned()
+    } else {
+        format!("exec {line}")
+    };
+    ["-c".into(), line.into()].into()
 }
 
 fn acp_arguments(args: &ServeArgs) -> Vec<OsString> {

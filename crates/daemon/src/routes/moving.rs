@@ -74,14 +74,10 @@ pub(crate) async fn archive(State(app): Shared, body: Body) -> Answer {
     let mut outcomes = Outcomes::default();
     for id in ids_of(&body)? {
         match app.bridge.close_strict(&id).await {
-            Ok(was_live) => {
+            // A session that never said anything has no file: it is closed, and nothing of it is archived.
+            Ok(_was_live) => {
                 let moved = moved(&app, &id, store::archive).await;
-                // A session that never said anything has no file, and is gone with its close.
-                if was_live && matches!(moved, Err(MoveError::NotFound)) {
-                    outcomes.done.push(id);
-                } else {
-                    outcomes.take(&id, moved);
-                }
+                outcomes.take(&id, moved);
             }
             Err(error) => outcomes.fail(&id, ApiError::of(error, Some(&id), None)),
         }

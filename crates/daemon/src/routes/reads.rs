@@ -121,6 +121,16 @@ fn of_read(error: bridge::Error, id: &str) -> ApiError {
         if refusal.code == -32_002 || is_unknown {
             return ApiError::no_session(id);
         }
+        let is_of_cursor = refusal
+            .data
+            .as_ref()
+            .is_some_and(|data| data.get().contains("`cursor`"));
+        if is_of_cursor || refusal.message.contains("`cursor`") {
+            return ApiError::invalid(
+                "invalid_transcript_cursor",
+                "`cursor` is what the page before gave",
+            );
+        }
     }
     ApiError::of(error, Some(id), None)
 }

@@ -194,10 +194,10 @@ pub(crate) async fn events(
             })?,
     };
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    // Anything but digits is no cursor.
+    // Anything but digits is no cursor; what is beyond every number is one of another life.
     let after = header("last-event-id")
-        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
-        .and_then(|text| text.parse().ok());
+        .filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
+        .map(|text| text.parse().unwrap_or(u64::MAX));
     let subscribe = bridge::Subscribe {
         after,
         epoch: header("x-qwen-event-epoch").map(str::to_owned),

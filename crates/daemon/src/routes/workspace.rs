@@ -127,21 +127,18 @@ pub(crate) async fn status(State(app): Shared) -> Answer {
     let options = &app.options;
     let now_ms = (options.now_ms)();
     let health = app.bridge.health();
-    let status = if health.recording_degraded > 0 {
-        "warning"
-    } else {
-        "ok"
-    };
-    let issues: Vec<Value> = (health.recording_degraded > 0)
-        .then(|| {
-            json!({
-                "code": "session_recording_degraded",
-                "severity": "warning",
-                "count": health.recording_degraded,
-            })
-        })
-        .into_iter()
-        .collect();
+    let issues: Vec<Value> = [
+        ("session_recording_degraded", health.recording_degraded),
+        (
+            "session_recording_never_started",
+            health.recording_never_started,
+        ),
+    ]
+    .into_iter()
+    .filter(|(_, count)| *count > 0)
+    .map(|(code, count)| json!({"code": code, "severity": "warning", "count": count}))
+    .collect();
+    let status = if issues.is_empty() { "ok" } else { "warning" };
     good(json!({
         "v": 1,
         "detail": "summary",

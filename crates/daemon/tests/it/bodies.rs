@@ -2,8 +2,9 @@
 
 use axum::{body::Body, http::Request};
 use serde_json::json;
+use tokio::time::Instant;
 
-use crate::rig::{NOBODY, Setup, raw};
+use crate::rig::{NOBODY, Setup, also, raw};
 
 const JSON: &str = "application/json";
 
@@ -92,6 +93,17 @@ async fn what_is_no_object_or_says_so_counts_as_an_empty_one() {
     }
 }
 
+/// A text that a program cut in the middle of a character is a text.
+#[tokio::test]
+async fn half_a_character_is_taken_as_the_replacement_of_one() {
+    let rig = Setup::new().healthy();
+    let id = rig.session().await;
+    let body = "{\"displayName\":\"cut \\ud83d\"}";
+    let path = format!("/session/{id}/metadata");
+    let answer = rig.send(raw("PATCH", &path, JSON, body)).await;
+    assert_eq!(answer.is_good()["displayName"], "cut \u{fffd}");
+}
+
 #[tokio::test]
 async fn the_last_of_two_fields_counts_and_names_of_prototypes_do_not() {
     let rig = Setup::new().healthy();
@@ -119,4 +131,28 @@ async fn a_field_of_another_type_is_refused_by_its_name() {
     // `null` is absent.
     let none = json!({"sessionScope": null, "sessionId": null, "cwd": null, "approvalMode": null});
     assert_eq!(rig.post("/session", &none).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_body_that_says_to_be_too_large_is_refused_before_it_comes() {
+    let rig = Setup::new().healthy();
+    let request = also(
+        raw("POST", "/session", JSON, Body::from_stream(never())),
+        "content-length",
+        "99999999999",
+    );
+    rig.send(request).await.is_error(413, &json!({}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_takes_too_long_is_refused() {
+    let rig = Setup::new().healthy();
+    let began = Instant::now();
+    let request = raw("POST", "/session", JSON, Body::from_stream(never()));
+    rig.send(request).await.is_error(408, &json!({}));
+    assert_eq!(began.elapsed().as_secs(), 60);
+}
+
+fn never() -> impl futures_util::Stream<Item = Result<Vec<u8>, std::convert::Infallible>> {
+    futures_util::stream::pending()
 }

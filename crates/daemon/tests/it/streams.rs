@@ -99,16 +99,12 @@ async fn a_cursor_of_another_life_begins_anew_and_one_that_is_no_number_is_none(
     let told = until(&mut body, "replay_complete").await;
     assert_eq!(told[0]["type"], "state_resync_required");
     assert_eq!(told[0]["data"]["reason"], "epoch_reset");
-    for cursor in [
-        "x",
-        "-1",
-        "1.0",
-        "+1",
-        " ",
-        "",
-        "99999999999999999999999",
-        "0x1",
-    ] {
+    // case-I02: digits beyond every number are a cursor all the same.
+    let beyond = [("last-event-id", "1000000000000000000000000000000")];
+    let (_, _, mut body) = rig.events(&id, "", &beyond).await;
+    let told = until(&mut body, "replay_complete").await;
+    assert_eq!(told[0]["data"]["reason"], "epoch_reset");
+    for cursor in ["x", "-1", "1.0", "+1", " ", "", "0x1"] {
         let headers = [("last-event-id", cursor)];
         let (status, _, mut body) = rig.events(&id, "?snapshot=1", &headers).await;
         assert_eq!(status, 200);

@@ -386,6 +386,8 @@ pub struct Health {
     pub idle_since_ms: Option<u64>,
     /// Ours: live sessions whose record failed.
     pub recording_degraded: usize,
+    /// Ours: live sessions whose transcript could not be made so far (B1).
+    pub recording_never_started: usize,
     /// Ours: prompts refused because the queue was full, since the start.
     pub prompt_queue_full: u64,
     /// Ours: streams that were too slow, since the start.

@@ -1,11 +1,9 @@
 //! Lines that a program sends to a long-lived session, and what is wrong with a bad one.
 
-use std::borrow::Cow;
-
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::limits::INPUT_LINE_BYTES_MAX;
+use crate::{halves, limits::INPUT_LINE_BYTES_MAX};
 
 use super::control::HostRequest;
 
@@ -132,7 +130,7 @@ pub fn parse(line: &[u8]) -> Result<Input, InvalidInput> {
     if line.is_empty() {
         return Ok(Input::Nothing);
     }
-    let line = whole_characters(line);
+    let line = halves::replaced(line);
     let raw: &RawValue = serde_json::from_slice(&line).map_err(|error| {
         invalid(
             InvalidReason::NotJson,
@@ -242,39 +240,6 @@ fn response(envelope: &Envelope<'_>) -> Result<Input, InvalidInput> {
         _ => return Err(invalid(InvalidReason::BadField, SHAPE)),
     };
     Ok(Input::Response { request_id, answer })
-}
-
-/// The line with U+FFFD in place of halves of characters: a program that cuts its texts as JavaScript
-/// does sends escapes such as `\ud83d` alone, which are JSON but no text.
-fn whole_characters(line: &[u8]) -> Cow<'_, [u8]> {
-    const LONE: &[u8] = br"\ufffd";
-    let (mut whole, mut n_copied, mut at) = (Vec::new(), 0, 0);
-    while let Some(n) = line.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
-        at += n;
-        let next = at + LONE.len();
-        match (escaped_unit(line, at), escaped_unit(line, next)) {
-            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => at = next + LONE.len(),
-            (Some(0xD800..=0xDFFF), _) => {
-                whole.extend_from_slice(&line[n_copied..at]);
-                whole.extend_from_slice(LONE);
-                (at, n_copied) = (next, next);
-            }
-            (Some(_), _) => at = next,
-            // The byte after the backslash begins no escape of its own.
-            (None, _) => at += 2,
-        }
-    }
-    if n_copied == 0 {
-        return line.into();
-    }
-    whole.extend_from_slice(&line[n_copied..]);
-    whole.into()
-}
-
-/// The unit of UTF-16 that is escaped here.
-fn escaped_unit(line: &[u8], at: usize) -> Option<u16> {
-    let digits = line.get(at..at + 6)?.strip_prefix(br"\u")?;
-    u16::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
 }
 
 /// As [`read`], of an object alone: serde would take an array for the fields in their order.

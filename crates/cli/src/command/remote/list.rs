@@ -58,11 +58,8 @@ fn line(row: &Value) -> String {
     } else {
         "stored"
     };
-    let record = if flag("recordingDegraded") {
-        "  NOT SAVED"
-    } else {
-        ""
-    };
+    let is_lost = flag("recordingDegraded") || row["recordingState"] == "never_started";
+    let record = if is_lost { "  NOT SAVED" } else { "" };
     let name: String = text("displayName")
         .split_whitespace()
         .collect::<Vec<_>>()

@@ -79,6 +79,7 @@ fn told(error: &Error) -> Refusal {
             "the daemon cannot be reached: start `onrecord serve`, or name another by --url or ONRECORD_URL"
                 .to_owned()
         }
+        Error::Late => "the daemon does not answer: see whether it is stopped, or another program listens there".to_owned(),
         Error::Url => "--url is no http address, such as http://127.0.0.1:4170".to_owned(),
         Error::Protocol | Error::Certificates => error.to_string(),
     })

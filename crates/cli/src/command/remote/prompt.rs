@@ -3,13 +3,16 @@
 use std::future::pending;
 
 use sdk::follow::{Change, Follow, Options};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 use wire::{
     event::Role,
     http::Accepted,
     limits::REMOTE_GONE_MAX,
-    state::{EndedTurn, Item, Permission, Session},
+    recording::RecordingState,
+    state::{EndedTurn, Item, Permission, Session, SessionState},
+    words,
 };
 
 use super::{Remote, print, print_json, say_degraded, told};
@@ -38,15 +41,13 @@ pub(super) async fn run(remote: &Remote, args: &RemotePromptArgs) -> Result<Exit
         told: Told::default(),
         gone_at: None,
     };
-    let exit = turn.run(&args.text).await;
+    let ended = turn.run(&args.text).await;
+    let told = match ended {
+        Ok(exit) => turn.tell_end(exit, args.require_recording).await,
+        Err(refusal) => Err(refusal),
+    };
     turn.leave(&id, creator.as_deref()).await;
-    let exit = exit?;
-    let is_lost = turn.follow.session().current.recording_degraded;
-    Ok(if args.require_recording && is_lost {
-        exit.with_lost_record()
-    } else {
-        exit
-    })
+    told
 }
 
 /// A turn that is followed to its end.
@@ -243,11 +244,35 @@ impl Turn<'_> {
         Ok(None)
     }
 
-    fn finish(&self, turn: &EndedTurn) -> Result<Exit, Refusal> {
+    /// Says how it ended, with the record as it stands then: its level is no event.
+    async fn tell_end(&mut self, exit: Exit, requires_record: bool) -> Result<Exit, Refusal> {
         let session = self.follow.session();
-        if self.remote.json {
-            print_json(&result(session, turn))?;
-        } else if self.told.has_begun && !self.told.ends_line {
+        let mut current = session.current.clone();
+        if let Ok(status) = self.remote.client.status(&session.session_id).await {
+            current.recording_degraded |= status["recordingDegraded"] == true;
+            let state = RecordingState::deserialize(&status["recordingState"]).ok();
+            current.recording_state = state.or(current.recording_state);
+        }
+        if self.remote.json
+            && let Some(turn) = &session.last_turn
+            && self.accepted.is_some()
+        {
+            print_json(&result(session, turn, &current))?;
+        }
+        let never_started = current.recording_state == Some(RecordingState::NeverStarted);
+        if never_started {
+            stdio::say(words::NEVER_STARTED_LINE);
+        }
+        let is_lost = current.recording_degraded || never_started;
+        Ok(if requires_record && is_lost {
+            exit.with_lost_record()
+        } else {
+            exit
+        })
+    }
+
+    fn finish(&self, turn: &EndedTurn) -> Result<Exit, Refusal> {
+        if !self.remote.json && self.told.has_begun && !self.told.ends_line {
             print("\n")?;
         }
         if let Some(failure) = &turn.failure {
@@ -293,7 +318,7 @@ fn is_of(prompt: Option<&String>, accepted: &Accepted) -> bool {
 }
 
 /// The outcome of a turn as an object.
-fn result(session: &Session, turn: &EndedTurn) -> Value {
+fn result(session: &Session, turn: &EndedTurn, current: &SessionState) -> Value {
     let is_ours = |prompt: &Option<String>| prompt.as_deref() == Some(&turn.prompt_id);
     let text: Vec<&str> = session
         .items
@@ -307,8 +332,8 @@ fn result(session: &Session, turn: &EndedTurn) -> Value {
             Item::Message(_) | Item::Tool(_) => None,
         })
         .collect();
-    let mut recording = json!({"degraded": session.current.recording_degraded});
-    if let Some(state) = session.current.recording_state {
+    let mut recording = json!({"degraded": current.recording_degraded});
+    if let Some(state) = current.recording_state {
         recording["state"] = json!(state);
     }
     let mut result = json!({

@@ -1,6 +1,11 @@
 //! `onrecord remote`: scripts that use a daemon.
 
-use std::{process::Command, time::Duration};
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    process::Command,
+    time::Duration,
+};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -172,6 +177,36 @@ fn a_script_is_told_once_that_the_record_failed() {
     assert!(listed.stdout.contains("NOT SAVED"), "{listed:?}");
 }
 
+/// B1, B6, R27: a record that never began is no saved one.
+#[test]
+fn a_script_is_told_that_nothing_is_saved() {
+    let (home, stub) = (Home::new(), StubModel::hello(1));
+    let daemon = Served::start(&mut ours(&home, &stub));
+    // Where the projects' folder would be.
+    std::fs::create_dir_all(home.data_root()).unwrap();
+    std::fs::write(home.data_root().join("projects"), "").unwrap();
+    let lost = ran(&home, &daemon, &["prompt", "--json", "lost"]);
+    assert_eq!(messages(&lost)[0]["recording"]["state"], "never_started");
+    assert_eq!(
+        (
+            lost.code,
+            lost.stderr
+                .matches("nothing of this session was saved")
+                .count()
+        ),
+        (0, 1),
+        "{lost:?}"
+    );
+    let lost = ran(&home, &daemon, &["prompt", "--require-recording", "lost"]);
+    assert_eq!(lost.code, 74);
+    let listed = ran(&home, &daemon, &["list"]);
+    assert_eq!(listed.stdout.matches("NOT SAVED").count(), 2, "{listed:?}");
+    let deep = daemon.good("GET", "/health?deep=1", None);
+    assert_eq!(deep["recordingNeverStarted"], 2);
+    let metrics = testkit::http::ask(daemon.address(), "GET", "/metrics", None);
+    assert_eq!(metrics.0, 404, "they are off");
+}
+
 #[test]
 fn what_would_ask_is_refused_where_nobody_sits() {
     let (home, stub) = (Home::new(), StubModel::prompts(1));
@@ -207,6 +242,10 @@ fn a_daemon_that_cannot_be_used_is_told_with_the_mend() {
         ),
         (
             &["--url", "http://127.0.0.1:9", "prompt", "x"],
+            "start `onrecord serve`",
+        ),
+        (
+            &["--url", "http://127.0.0.1:9", "watch", nobody],
             "start `onrecord serve`",
         ),
         (&["--url", "ftp://x", "list"], "no http address"),
@@ -257,4 +296,31 @@ fn a_failed_turn_and_a_cancelled_one_are_told_apart() {
             .all(|row| row["hasActivePrompt"] == false),
         "{rows:?}"
     );
+}
+
+/// Whatever answers there: what is no answer of a daemon ends the command, and takes no memory.
+#[test]
+fn what_answers_without_end_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || endless(client));
+        }
+    });
+    let home = Home::new();
+    let refused = run(home
+        .command(ONRECORD)
+        .args(["remote", "--url", &url, "list"]));
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("not understood"), "{refused:?}");
+}
+
+fn endless(mut client: TcpStream) {
+    // Dropped: a request that is cut short is answered all the same.
+    _ = client.read(&mut [0; 4096]);
+    // Dropped: the one that asked has seen enough.
+    _ = client.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n");
+    let chunk = vec![b' '; 1 << 16];
+    while client.write_all(&chunk).is_ok() {}
 }

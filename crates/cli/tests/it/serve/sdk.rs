@@ -13,7 +13,7 @@ use std::{
 };
 
 use sdk::{
-    client::Client,
+    client::{Client, Error},
     follow::{Change, Follow, Options},
     normalize::{Status, view},
 };
@@ -231,6 +231,13 @@ fn a_client_behind_a_bad_way_comes_to_the_same() {
         until(&mut undisturbed, "the load", |s| s.epoch.is_some()).await;
         let mut disturbed = bad.follow(&id, quick());
         let follow_on = async {
+            // Until it was there once, it is for its user to try again.
+            while disturbed.session().epoch.is_none() {
+                match disturbed.next().await {
+                    Ok(_) | Err(Error::Unreachable(_)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
             let ended = |session: &Session| {
                 said(session).matches("one more").count() == 5 && session.running.is_none()
             };

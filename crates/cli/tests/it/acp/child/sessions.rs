@@ -523,3 +523,47 @@ fn a_session_of_a_run_is_loaded_and_one_of_a_client_is_resumed() {
     assert!(onrecord(&home, &resume).stdout.contains("said in a run"));
     assert_eq!(valid_prefix(&path).len(), 6);
 }
+
+/// A transcript is read a page at a time, from its beginning or from its end.
+#[test]
+fn a_transcript_is_given_in_pages_that_make_up_the_whole() {
+    const TRANSCRIPT: &str = "qwen/status/session/transcript";
+    let home = Home::new();
+    let mut client = Client::offline(&home, &[]).initialized();
+    let session = client.session();
+    for _ in 0..3 {
+        client.turn(&session, "SAY 1 chunks");
+    }
+    let whole = client
+        .rpc
+        .result(TRANSCRIPT, &json!({"sessionId": session}));
+    let whole = whole["events"].as_array().unwrap().clone();
+    assert!(whole.len() >= 6);
+    for direction in ["forward", "backward"] {
+        let (mut pages, mut cursor) = (Vec::new(), Value::Null);
+        loop {
+            let params =
+                json!({"sessionId": session, "limit": 2, "cursor": cursor, "direction": direction});
+            let page = client.rpc.result(TRANSCRIPT, &params);
+            pages.push(page["events"].as_array().unwrap().clone());
+            cursor = page["nextCursor"].clone();
+            assert_eq!(page["hasMore"] == true, cursor.is_string());
+            if cursor.is_null() {
+                break;
+            }
+        }
+        if direction == "backward" {
+            pages.reverse();
+        }
+        assert_eq!(pages.concat(), whole, "{direction}");
+    }
+    for wrong in [
+        json!({"cursor": "x"}),
+        json!({"cursor": "f999"}),
+        json!({"limit": 0}),
+    ] {
+        let mut params = wrong;
+        params["sessionId"] = json!(session);
+        assert_eq!(client.rpc.error(TRANSCRIPT, &params)["code"], -32_602);
+    }
+}

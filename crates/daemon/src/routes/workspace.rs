@@ -11,7 +11,7 @@ use super::{Answer, Fields, Id, Named, Shared, good, listing::check_workspace};
 use crate::{app::App, error::ApiError};
 
 /// What clients may rely on: what is really served.
-const FEATURES: [&str; 39] = [
+const FEATURES: [&str; 38] = [
     "health",
     "daemon_status",
     "capabilities",
@@ -45,7 +45,6 @@ const FEATURES: [&str; 39] = [
     "session_close",
     "session_archive",
     "session_metadata",
-    "session_source_metadata",
     "session_export",
     "session_transcript",
     "session_turn_navigation",

@@ -109,6 +109,9 @@ pub(crate) fn everything(workspace: &Workspace, wish: Wish) -> Result<PathBuf> {
     let named = env::var_os("ONRECORD_PEERS_DIR").filter(|folder| !folder.is_empty());
     let folder = named.map_or_else(|| workspace.target().join("peers"), |at| workspace.join(at));
     programs(PEER_PROGRAMS, wish.peers(), "peers")?;
+    if wish.peers() {
+        web_sdk(workspace)?;
+    }
     if has_peers(&folder) {
         return Ok(folder);
     }
@@ -118,6 +121,21 @@ pub(crate) fn everything(workspace: &Workspace, wish: Wish) -> Result<PathBuf> {
     }
     peers(&folder)?;
     Ok(folder)
+}
+
+/// Builds our SDK in TypeScript, and its tests, with what its lock file names.
+fn web_sdk(workspace: &Workspace) -> Result<()> {
+    let folder = workspace.root().join("web/sdk");
+    let npm = |words: &[&str]| {
+        let mut npm = Command::new("npm");
+        npm.args(words).current_dir(&folder);
+        must_run(&mut npm)
+    };
+    if !folder.join("node_modules/.package-lock.json").is_file() {
+        npm(&["ci", "--no-audit", "--no-fund"])?;
+    }
+    npm(&["run", "build"])?;
+    npm(&["run", "build:test"])
 }
 
 fn programs(needed: &[(&str, &[&str])], install: bool, what_for: &str) -> Result<()> {

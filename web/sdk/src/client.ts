@@ -11,6 +11,15 @@ import { InvalidFrame, checked, frame } from './validate.js';
 /** A stream without a byte for this long is dead; the daemon says something every 15 s. In ms. */
 export const SILENCE_MAX_MS = 45_000;
 
+/** Bytes of an answer that is taken; the history of a long session comes in one. */
+export const ANSWER_BYTES_MAX = 96 * 1024 * 1024;
+
+/** How long an answer is waited for, in ms: longer than a daemon takes to bring a session back. */
+export const ANSWER_WAIT_MS = 90_000;
+
+/** Characters of one event that are taken. */
+const EVENT_CHARS_MAX = 16 * 1024 * 1024;
+
 /** The first and the longest wait before a stream is opened again, in ms. */
 export const RETRY_FIRST_MS = 250;
 export const RETRY_MAX_MS = 30_000;
@@ -146,10 +155,9 @@ export class Client {
       method,
       headers: { ...headers, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      ...(signal ? { signal } : {}),
+      signal: signal ? AbortSignal.any([signal, AbortSignal.timeout(ANSWER_WAIT_MS)]) : AbortSignal.timeout(ANSWER_WAIT_MS),
     });
-    const text = await response.text();
-    const answer = parsed(text);
+    const answer = parsed(await whole(response));
     if (response.ok) return (answer ?? {}) as T;
     throw refused(response, answer);
   }
@@ -166,7 +174,7 @@ export class Client {
     const headers: Record<string, string> = { accept: 'text/event-stream', 'last-event-id': String(after) };
     if (epoch !== undefined) headers['x-qwen-event-epoch'] = epoch;
     const response = await this.#send(path, { headers, signal });
-    if (!response.ok) throw refused(response, parsed(await response.text()));
+    if (!response.ok) throw refused(response, parsed(await whole(response)));
     if (!response.body) throw new Unreachable('the daemon answered without a stream');
     return response.body;
   }
@@ -177,7 +185,7 @@ export class Client {
     try {
       return await this.#fetch(`${this.#url}${path}`, { ...init, headers });
     } catch (cause) {
-      if (init.signal?.aborted) throw cause;
+      if (init.signal?.aborted && !isTimeout(init.signal.reason)) throw cause;
       throw new Unreachable('the daemon cannot be reached', { cause });
     }
   }
@@ -218,11 +226,13 @@ export class Follower {
   /** Who we are in it; known once it is loaded. */
   clientId: string | undefined;
   /** Ends with the session, or with the signal.
-   * @throws {DaemonError} The session is not there, or we may not see it. */
+   * @throws {DaemonError} The session is not there, or we may not see it.
+   * @throws {Unreachable} The daemon could not be reached at all; once it was, it is tried for ever. */
   readonly done: Promise<void>;
   readonly #client: Client;
   readonly #options: FollowOptions;
   readonly #stop = new AbortController();
+  readonly #waiting = new Set<() => boolean>();
 
   constructor(client: Client, sessionId: string, options: FollowOptions) {
     this.#client = client;
@@ -232,6 +242,23 @@ export class Follower {
     if (signal?.aborted) this.#stop.abort();
     signal?.addEventListener('abort', () => this.#stop.abort(), { once: true });
     this.done = this.#run();
+  }
+
+  /** Waits until the session is as `is` says, now or after a change.
+   * @throws {DaemonError | Unreachable} As {@link Follower.done}.
+   * @throws {Error} It ended before. */
+  until(is: (session: Session) => boolean): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const look = (): boolean => {
+        if (!is(this.session)) return false;
+        resolve();
+        return true;
+      };
+      if (look()) return;
+      this.#waiting.add(look);
+      const ended = (): void => reject(new Error('the session ended before'));
+      this.done.then(ended, reject);
+    });
   }
 
   /** Ends it; the session goes on. */
@@ -289,18 +316,21 @@ export class Follower {
   async #run(): Promise<void> {
     let failures = 0;
     let isLoaded = false;
+    let wasLoaded = false;
     while (!this.#stop.signal.aborted && !this.session.ending) {
       this.#options.onConnection?.('connecting');
       try {
         if (!isLoaded || this.session.isResyncPending) {
           await this.#load();
           isLoaded = true;
+          wasLoaded = true;
         }
         await this.#stream(() => {
           failures = 0;
         });
       } catch (error) {
         if (this.#stop.signal.aborted) return;
+        if (!wasLoaded) throw error;
         if (error instanceof DaemonError && isFinal(error)) {
           // A session that we had and the daemon does not know died with it; it may be there to load.
           if (!isLoaded || error.code !== 'session_not_found') throw error;
@@ -339,6 +369,8 @@ export class Follower {
   }
 
   async #stream(onOpen: () => void): Promise<void> {
+    // A signal that has fired is not heard again.
+    if (this.#stop.signal.aborted) return;
     const cut = new AbortController();
     const onStop = (): void => cut.abort();
     this.#stop.signal.addEventListener('abort', onStop, { once: true });
@@ -350,6 +382,7 @@ export class Follower {
       onOpen();
       this.#options.onConnection?.('open');
       const parser = createParser({ onEvent: ({ data }) => this.#take(data) });
+      let nPending = 0;
       const decoder = new TextDecoder();
       const reader = body.getReader();
       try {
@@ -358,6 +391,9 @@ export class Follower {
           if (done) return;
           clearTimeout(silence);
           silence = setTimeout(onStop, silenceMax);
+          // An event without an end is no event.
+          nPending = value.includes(NEWLINE) ? 0 : nPending + value.length;
+          if (nPending > EVENT_CHARS_MAX) return;
           parser.feed(decoder.decode(value, { stream: true }));
           this.#changed();
           if (this.session.isResyncPending || this.session.ending) return;
@@ -388,6 +424,9 @@ export class Follower {
   }
 
   #changed(): void {
+    for (const look of this.#waiting) {
+      if (look()) this.#waiting.delete(look);
+    }
     this.#options.onChange?.(this.session);
   }
 
@@ -406,6 +445,35 @@ export class Follower {
       this.#stop.signal.addEventListener('abort', over, { once: true });
     });
   }
+}
+
+const NEWLINE = 10;
+
+/** The body of an answer, unless it is larger than any that a daemon gives. */
+async function whole(response: Response): Promise<string> {
+  const reader = response.body?.getReader();
+  if (!reader) return '';
+  const decoder = new TextDecoder();
+  let text = '';
+  let nBytes = 0;
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return text + decoder.decode();
+      nBytes += value.length;
+      if (nBytes > ANSWER_BYTES_MAX) throw new Unreachable('the answer is larger than any of a daemon');
+      text += decoder.decode(value, { stream: true });
+    }
+  } catch (cause) {
+    if (cause instanceof Unreachable) throw cause;
+    throw new Unreachable('the answer ended early', { cause });
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
+}
+
+function isTimeout(reason: unknown): boolean {
+  return reason instanceof Error && reason.name === 'TimeoutError';
 }
 
 /** Whether trying again is no use. */

@@ -24,7 +24,7 @@ fn fixtures() -> Vec<Value> {
 }
 
 /// What became of a fixture's steps: the session, and the steps that did not count.
-fn run(fixture: &Value) -> (Session, Vec<Value>) {
+pub(crate) fn run(fixture: &Value) -> (Session, Vec<Value>) {
     let id = fixture["sessionId"].as_str().unwrap();
     let mut session = Session::new(id);
     let mut invalid = Vec::new();

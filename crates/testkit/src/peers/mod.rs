@@ -6,6 +6,7 @@ mod acp;
 mod qwen;
 mod schemathesis;
 mod sdk;
+mod web_sdk;
 mod web_shell;
 
 use std::{
@@ -14,7 +15,8 @@ use std::{
 };
 
 pub use self::{
-    acp::AcpClient, qwen::Qwen, schemathesis::Schemathesis, sdk::Sdk, web_shell::WebShell,
+    acp::AcpClient, qwen::Qwen, schemathesis::Schemathesis, sdk::Sdk, web_sdk::WebSdk,
+    web_shell::WebShell,
 };
 use crate::need::{Need, found};
 

@@ -8,6 +8,7 @@ mod samples;
 mod sdk;
 mod stories;
 mod storm;
+mod typescript;
 
 use std::{fs, process::Command};
 

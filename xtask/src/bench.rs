@@ -11,7 +11,7 @@ use crate::{export::grouped, workspace::Workspace};
 const PAGE: &str = "docs/performance.md";
 
 /// Crate and benchmark, in the order of the table.
-const BENCHES: [[&str; 2]; 7] = [
+const BENCHES: [[&str; 2]; 8] = [
     ["cli", "process"],
     ["cli", "stream"],
     ["cli", "acp"],
@@ -19,6 +19,7 @@ const BENCHES: [[&str; 2]; 7] = [
     ["transcript", "record"],
     ["transcript", "read"],
     ["bus", "fanout"],
+    ["sdk", "fold"],
 ];
 
 const HEAD: &str = "\

@@ -3,7 +3,9 @@
 //! A known type whose data does not fit is an error that names the field. An unknown type is kept and changes
 //! nothing. A frame of another session is refused.
 
-use serde::{Deserialize, de::DeserializeOwned};
+use std::borrow::Cow;
+
+use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use wire::{
     event::{Ended, Frame, Payload, Role, TextChunk, ToolCallFields, Update, Usage},
@@ -101,16 +103,16 @@ fn payload(kind: &str, data: &RawValue, session_id: &str) -> Result<Payload, Inv
 /// The session that a frame names; not all of them name one.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Named {
-    session_id: Option<String>,
+struct Named<'a> {
+    #[serde(borrow)]
+    session_id: Option<Cow<'a, str>>,
 }
 
 fn update(data: &RawValue) -> Result<Update, Invalid> {
     const KIND: &str = "session_update";
-    let Updated { update } = read(KIND, data)?;
-    let named: UpdateKind = read(KIND, &update).map_err(within_update)?;
-    let raw = &*update;
-    Ok(match named.session_update.as_str() {
+    let Updated { update: raw } = read(KIND, data)?;
+    let named: UpdateKind<'_> = read(KIND, raw).map_err(within_update)?;
+    Ok(match &*named.session_update {
         "user_message_chunk" => text(raw, Role::User)?,
         "agent_message_chunk" => text(raw, Role::Agent)?,
         "agent_thought_chunk" => text(raw, Role::Thought)?,
@@ -159,34 +161,37 @@ fn update(data: &RawValue) -> Result<Update, Invalid> {
 }
 
 #[derive(Deserialize)]
-struct Updated {
-    update: Box<RawValue>,
+struct Updated<'a> {
+    #[serde(borrow)]
+    update: &'a RawValue,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct UpdateKind {
-    session_update: String,
+struct UpdateKind<'a> {
+    #[serde(borrow)]
+    session_update: Cow<'a, str>,
 }
 
 fn text(raw: &RawValue, role: Role) -> Result<Update, Invalid> {
     #[derive(Deserialize)]
-    struct Chunk {
-        content: Content,
+    struct Chunk<'a> {
+        #[serde(borrow)]
+        content: Content<'a>,
         #[serde(rename = "_meta")]
         meta: Option<Meta>,
     }
     #[derive(Deserialize)]
-    struct Content {
-        #[serde(rename = "type")]
-        kind: String,
+    struct Content<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
         text: Option<String>,
     }
     #[derive(Deserialize)]
     struct Meta {
         usage: Option<Value>,
     }
-    let chunk: Chunk = read("session_update", raw).map_err(within_update)?;
+    let chunk: Chunk<'_> = read("session_update", raw).map_err(within_update)?;
     if chunk.content.kind != "text" {
         return Ok(Update::Other);
     }
@@ -199,7 +204,11 @@ fn text(raw: &RawValue, role: Role) -> Result<Update, Invalid> {
     Ok(Update::Text(TextChunk { role, text, usage }))
 }
 
-fn read<T: DeserializeOwned>(kind: &str, data: &RawValue) -> Result<T, Invalid> {
+fn read<'a, T: Deserialize<'a>>(kind: &str, data: &'a RawValue) -> Result<T, Invalid> {
+    // What is good needs no path.
+    if let Ok(good) = serde_json::from_str(data.get()) {
+        return Ok(good);
+    }
     let mut json = serde_json::Deserializer::from_str(data.get());
     serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();

@@ -46,4 +46,5 @@ console.log(JSON.stringify({
   node: process.version,
   eventsPerSecond: Math.round((EVENTS / fold) * 1000),
   replayOf8000Ms: Math.round(replay * 10) / 10,
+  replayedMegabytes: texts.reduce((sum, line) => sum + line.length, 0) / 1e6,
 }));

@@ -9,6 +9,7 @@
 
 mod bodies;
 mod gate;
+mod page;
 mod rate;
 mod rig;
 mod sessions;

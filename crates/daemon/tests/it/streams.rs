@@ -162,6 +162,7 @@ async fn the_65th_stream_is_refused_until_another_ends() {
     assert_eq!(rig.events(&id, "", &[]).await.0, 200);
 }
 
+/// case-I06.
 #[tokio::test(start_paused = true)]
 async fn a_silent_stream_says_every_15_seconds_that_it_lives() {
     let rig = Setup::new().healthy();
@@ -239,6 +240,7 @@ async fn a_head_alone_opens_no_stream() {
     assert_eq!(deep["connectedClients"], 0);
 }
 
+/// case-I04.
 #[tokio::test]
 async fn the_end_of_a_session_is_the_last_word_of_its_streams() {
     let rig = Setup::new().healthy();

@@ -160,6 +160,7 @@ async fn asked(rig: &Rig, child: &mut FakeChild) -> String {
     }
 }
 
+/// case-K03.
 #[tokio::test]
 async fn a_vote_decides_once() {
     let (rig, mut child) = played().await;

@@ -1,6 +1,7 @@
 //! Daemons over HTTP: the real `qwen serve` with our agent, and ours with our agent and with the real one.
 
 mod api;
+mod cases;
 mod degraded;
 mod page;
 mod remote;

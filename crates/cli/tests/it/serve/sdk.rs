@@ -213,6 +213,7 @@ fn carry(mut client: TcpStream, daemon: SocketAddr, limit: usize) {
 }
 
 /// However its way is cut, a client ends where an undisturbed one is.
+/// case-I01, case-I03: whatever happens to its connection.
 #[test]
 fn a_client_behind_a_bad_way_comes_to_the_same() {
     let (home, stub) = (Home::new(), StubModel::hello(200));

@@ -64,10 +64,21 @@ pub(crate) struct State {
     /// Its first prompt is the first that is sent here, and names it.
     pub(crate) is_new: bool,
     pub(crate) turn_error: Option<TurnFault>,
+    /// Where it was asked for, in the words of whoever asked.
+    pub(crate) source: Option<Source>,
     /// Why its record failed, where the agent says it.
     pub(crate) fault: Option<FaultClass>,
     pub(crate) updated_at_ms: Option<u64>,
     pub(crate) active_at: Instant,
+}
+
+/// Where a session was asked for: a kind, and which one of that kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// Such as `default` or `channel`.
+    pub kind: String,
+    /// Absent where there is only one.
+    pub id: Option<String>,
 }
 
 /// A registered client.
@@ -134,6 +145,7 @@ impl Entry {
                 title: None,
                 is_new: true,
                 turn_error: None,
+                source: None,
                 fault: None,
                 updated_at_ms: None,
                 active_at: Instant::now(),

@@ -43,6 +43,7 @@ use wire::{
 
 use crate::{closing::How, entry::Entry, sessions::Action, workspace::Workspace};
 
+pub use entry::Source;
 pub use error::Error;
 pub use jsonrpc::RpcError;
 pub use launch::{Child, Command, Ended, Handle, Launch};
@@ -468,6 +469,13 @@ impl Bridge {
         let subscription = subscription
             .map_err(|SubscribeError::TooMany { limit }| Error::TooManyStreams { limit })?;
         Ok((entry.bus.epoch().to_owned(), subscription))
+    }
+
+    /// Keeps where a session was asked for; the first word stays.
+    pub fn note_source(&self, session_id: &str, source: Source) {
+        if let Some(entry) = self.workspace().sessions().live(session_id) {
+            entry.hold().source.get_or_insert(source);
+        }
     }
 
     /// What was counted of records since the start.

@@ -18,6 +18,9 @@ pub(crate) fn session_row(workspace: &Workspace, held: &Held<'_>) -> SessionRow 
     let title = held.title.clone();
     let (display_name, title_source) =
         title.map_or((None, None), |title| (Some(title.text), title.source));
+    let source = held.source.clone();
+    let (source_type, source_id) =
+        source.map_or((None, None), |source| (Some(source.kind), source.id));
     SessionRow {
         session_id: entry.id.clone(),
         workspace_cwd: workspace.options.workspace.to_string_lossy().into_owned(),
@@ -25,6 +28,8 @@ pub(crate) fn session_row(workspace: &Workspace, held: &Held<'_>) -> SessionRow 
         updated_at: held.updated_at_ms.map(iso),
         display_name,
         title_source,
+        source_type,
+        source_id,
         client_count: held.clients.len(),
         has_active_prompt,
         active_work_state: work.state_of(&entry.id, has_active_prompt).to_owned(),

@@ -5,11 +5,12 @@ use axum::{
     http::StatusCode,
     response::IntoResponse,
 };
+use bridge::Source;
 use transcript::store;
 use uuid::Uuid;
 use wire::{
     http::{NewSession, Restore, Scope},
-    limits::DAEMON_HISTORY_PAGE_MAX,
+    limits::{DAEMON_HISTORY_PAGE_MAX, SESSION_NAME_CHARS_MAX},
 };
 
 use super::{Answer, Id, Named, Shared, Who, good, told};
@@ -66,10 +67,28 @@ pub(crate) async fn create(State(app): Shared, Extension(who): Who, body: Body) 
         model: body.text("modelServiceId").map(str::to_owned),
     };
     let created = app.bridge.create(&who.0, new).await;
-    good(
-        created
-            .map_err(|error| ApiError::of(error, wanted.as_deref(), who.0.client_id.as_deref()))?,
-    )
+    let created = created
+        .map_err(|error| ApiError::of(error, wanted.as_deref(), who.0.client_id.as_deref()))?;
+    if let Some(source) = source_of(&body) {
+        app.bridge.note_source(&created.session_id, source);
+    }
+    good(created)
+}
+
+/// Where a session is asked for, if the request says it.
+fn source_of(body: &Body) -> Option<Source> {
+    let word = |name: &str| {
+        let word: String = body
+            .text(name)?
+            .chars()
+            .take(SESSION_NAME_CHARS_MAX)
+            .collect();
+        Some(word).filter(|word| !word.is_empty())
+    };
+    Some(Source {
+        kind: word("sourceType")?,
+        id: word("sourceId"),
+    })
 }
 
 /// A lower-case UUID of version 1 to 5.

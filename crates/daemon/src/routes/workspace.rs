@@ -11,7 +11,7 @@ use super::{Answer, Fields, Id, Named, Shared, good, listing::check_workspace};
 use crate::{app::App, error::ApiError};
 
 /// What clients may rely on: what is really served.
-const FEATURES: [&str; 38] = [
+const FEATURES: [&str; 39] = [
     "health",
     "daemon_status",
     "capabilities",
@@ -23,6 +23,7 @@ const FEATURES: [&str; 38] = [
     "unstable_session_resume",
     "session_list",
     "session_info",
+    "session_source_metadata",
     "session_prompt",
     "session_turn_status",
     "session_cancel",

@@ -43,6 +43,23 @@ async fn a_session_is_created_shared_and_attached_to() {
     assert_ne!(own["sessionId"], first["sessionId"]);
 }
 
+/// `session_source_metadata`.
+#[tokio::test]
+async fn where_a_session_was_asked_for_is_shown_with_it() {
+    let rig = Setup::new().healthy();
+    let wish = json!({"sessionScope": "thread", "sourceType": "channel", "sourceId": "7"});
+    let opened = rig.post("/session", &wish).await.is_good();
+    let id = opened["sessionId"].as_str().unwrap();
+    let status = rig.get(&format!("/session/{id}/status")).await.is_good();
+    assert_eq!(
+        (&status["sourceType"], &status["sourceId"]),
+        (&json!("channel"), &json!("7"))
+    );
+    let plain = rig.session().await;
+    let status = rig.get(&format!("/session/{plain}/status")).await.is_good();
+    assert!(status.get("sourceType").is_none());
+}
+
 #[tokio::test]
 async fn a_wish_that_cannot_be_met_is_refused_with_its_code() {
     let rig = Setup::new().healthy();

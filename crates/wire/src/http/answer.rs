@@ -101,6 +101,12 @@ pub struct SessionRow {
     /// `manual` or `auto`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub title_source: Option<String>,
+    /// Where it was asked for, such as `default`; absent where nobody said it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub source_type: Option<String>,
+    /// Which one of that kind.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub source_id: Option<String>,
     /// Registered clients.
     pub client_count: usize,
     /// Whether a turn is running.
